@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The plan: a profile and a command line resolved against this host. Flat and final: `--dry-run` prints exactly this, the
+ * child executes exactly this, and nothing is decided after it.
+ */
+#ifndef AGENTBOX_BOX_PLAN_H
+#define AGENTBOX_BOX_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "box/landlock.h"
+#include "box/rlimits.h"
+#include "box/seccomp.h"
+#include "profile/profile.h"
+
+/* What the child does to the new root, in order. Destinations are resolved beneath it, sources in the host's tree. */
+enum mount_op {
+	MOUNT_DIR,      /* make dest a directory, with what leads to it */
+	MOUNT_FILE,     /* make dest a file with `data` */
+	MOUNT_SYMLINK,  /* make dest a symbolic link to `source` */
+	MOUNT_BIND,     /* source at dest */
+	MOUNT_TMPFS,    /* a fresh tmpfs at dest, size_bytes, mode */
+	MOUNT_TMP_DIR,  /* a directory of the box's one temporary tmpfs at dest (so /tmp, /run, /dev/shm share tmp-size) */
+	MOUNT_OVERLAY,  /* lower (`source`, and `lower2` above it), upper, work at dest; without upper: read-only */
+	MOUNT_PROC,     /* /proc of the new PID namespace */
+	MOUNT_DEVPTS,   /* an own instance */
+	MOUNT_SELF,     /* a directory that is there, bound onto itself: it can then not be renamed */
+	MOUNT_MASK,     /* an empty, unreadable file or directory over dest, if that is there */
+	MOUNT_PIN,      /* dest bound read-only onto itself; a symbolic link there is covered, so that it cannot be replaced */
+};
+
+enum mount_flags {
+	MOUNT_RO = 1 << 0,
+	MOUNT_OPTIONAL = 1 << 1,  /* a source or dest that is not there is no failure */
+	MOUNT_NODEV = 1 << 2,
+	MOUNT_NOEXEC = 1 << 3,
+	MOUNT_FLAT = 1 << 4,      /* without the mounts beneath the source */
+	MOUNT_WRITABLE_HOST = 1 << 5, /* the command can write to the host here: for Landlock and for the lint of the plan */
+};
+
+struct mount_step {
+	enum mount_op op;
+	unsigned flags;
+	char *dest;   /* absolute and normal, in the box */
+	char *source; /* absolute and normal, on the host; MOUNT_SYMLINK: the target */
+	char *lower2, *upper, *work;
+	char *data;
+	size_t data_len;
+	uint64_t size_bytes;
+	mode_t mode;
+	dev_t dev; /* source as the plan saw it; the child refuses another (ino 0: not checked) */
+	ino_t ino;
+	struct origin from; /* the profile line, the option, or "built-in" */
+};
+
+/* A host directory that the supervisor makes before the start and that `prune` finds by the run's record. */
+struct plan {
+	char *run_id, *task_id; /* task_id may be NULL */
+	uid_t host_uid, box_uid;
+	gid_t host_gid, box_gid;
+	char *hostname;
+	struct mount_step *steps;
+	size_t n_steps, cap_steps;
+	char *cwd;   /* in the box */
+	char *repo;  /* on the host; NULL: none */
+	enum repo_mode repo_mode;
+	char *repo_upper; /* the layer that records changes, on the host; NULL unless overlay */
+	char **argv; /* borrowed from the caller */
+	struct strv env;
+	int *keep_fds; /* sorted, above 2 */
+	size_t n_keep_fds;
+	bool tty;
+	bool nested_namespaces;
+	bool private_network; /* a network namespace of its own */
+	struct seccomp_program seccomp;
+	struct landlock_plan landlock;
+	struct rlimit_plan rlimits;
+};
+
+void plan_free(struct plan *p);
+
+/* The next step, zeroed but for op, dest (owned from now on) and from. Valid until the next call. */
+struct mount_step *plan_add(struct plan *p, enum mount_op op, char *dest, struct origin from);
+
+/* Prints the plan as text for people (--dry-run, show --plan). */
+void plan_print(const struct plan *p, struct str *out);
+
+const char *mount_op_name(enum mount_op op);
+
+#endif

@@ -1,0 +1,4 @@
+#ifndef AGENTBOX_BOX_RLIMITS_H
+#define AGENTBOX_BOX_RLIMITS_H
+struct rlimit_plan { int n; };
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The event log of a run: JSON Lines, hash-chained, appended by the supervisor alone, outside the box.
+ *
+ * A line: {"v":1,"seq":N,"time":"...Z","run":ID,"task":ID|null,"type":T, <the type's fields>, "prev":HEX}. `prev` is the
+ * SHA-256 of the line before, without its newline; 64 zeros in the first.
+ */
+#ifndef AGENTBOX_EVENT_EVENT_H
+#define AGENTBOX_EVENT_EVENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* The types, in the order of the table in event/types.c. */
+enum event_type {
+	EVENT_RUN_START,
+	EVENT_BOX_READY,
+	EVENT_COMMAND_EXIT,
+	EVENT_COMMAND_REFUSED,
+	EVENT_EGRESS_DNS,
+	EVENT_EGRESS_CONNECT,
+	EVENT_EGRESS_CLOSE,
+	EVENT_EGRESS_ERROR,
+	EVENT_SYSCALL_DENIED,
+	EVENT_LIMIT_WARN,
+	EVENT_LIMIT_HIT,
+	EVENT_OUTPUT_TRUNCATED,
+	EVENT_FS_CHANGES,
+	EVENT_ARTIFACT,
+	EVENT_RUN_END,
+	EVENT_TYPES /* how many */
+};
+
+/* One field of a type, as the man page and the tests list it. */
+struct event_field {
+	const char *name, *type, *text; /* type: "string", "integer", "boolean", "array", "object"; "?" behind: may be null or absent */
+};
+struct event_type_info {
+	const char *name; /* "run.start" */
+	const char *text;
+	const struct event_field *fields; /* ends with name NULL */
+};
+const struct event_type_info *event_type_info(enum event_type type);
+/* Return: EVENT_TYPES where no type has the name. */
+enum event_type event_type_find(const char *name);
+
+/* --- writing --- */
+
+struct event_log {
+	int fd;              /* events.jsonl, O_APPEND; -1: none */
+	int copy_fd;         /* --event-fd; -1: none; a failing write to it turns it off, and the run goes on */
+	uint64_t seq;
+	unsigned char prev[32];
+	char run[64], task[64];
+};
+
+/* fd: owned by the log from now on. run, task: ids (task may be NULL). */
+void event_log_init(struct event_log *log, int fd, const char *run, const char *task);
+/* Writes what is left to the disk (fdatasync) and closes. Return: 0 or -errno. */
+int event_log_close(struct event_log *log, struct err *e);
+
+/*
+ * Appends one event with one write(2).
+ * fields: a JSON object with the type's fields, or NULL; the reference is stolen also on failure.
+ * Return: 0, or -errno (ENOSPC, EIO ...) with `e`; the chain is unchanged then.
+ */
+int event_write(struct event_log *log, enum event_type type, json_t *fields, struct err *e);
+
+/*
+ * Text of any bytes as a JSON string, reversibly: valid UTF-8 as it is; another byte 0xHH as the code point U+10F8HH;
+ * NUL and the code points U+10F800..U+10F8FF themselves byte by byte the same way.
+ */
+json_t *event_text(const char *bytes, size_t len);
+json_t *event_text_z(const char *text);
+/* NULL-terminated vector as an array. */
+json_t *event_text_v(char *const *v);
+/* The way back: bytes of a string made by event_text. Appends to out. */
+void event_text_bytes(const char *utf8, struct str *out);
+
+/* "2026-11-29T12:00:00.123456789Z"; buf: 40 bytes. Return: buf. */
+struct timespec;
+const char *event_time_text(const struct timespec *t, char *buf);
+
+/* --- reading --- */
+
+/*
+ * Reads a log line by line and checks the chain. Lines over EVENT_LINE_MAX, lines that are not JSON objects and a cut last
+ * line are faults with their line number; a cut last line (a supervisor that was killed while writing) is said apart.
+ */
+#define EVENT_LINE_MAX (1 << 20)
+
+struct event_reader {
+	FILE *in;
+	char *line; /* the line just read, without newline */
+	size_t line_len, line_cap;
+	uint64_t line_no;          /* from 1 */
+	unsigned char prev[32];    /* what the next line's prev must be */
+	bool verify;               /* check v, seq, prev: a broken chain is -EBADMSG with the place in `e` */
+};
+
+void event_reader_init(struct event_reader *r, FILE *in, bool verify);
+void event_reader_free(struct event_reader *r); /* does not close `in` */
+
+/*
+ * *out: a new reference. Return: 1; 0 at the end; -EBADMSG with the place and the fault in `e` (the reader may go on
+ * with the next line); -ENODATA where the last line is cut.
+ */
+int event_read(struct event_reader *r, json_t **out, struct err *e);
+
+/* One event as a line for people: time of day, type, the fields that matter. Control characters are escaped. Appends to out. */
+void event_print(const json_t *event, struct str *out);
+
+/* Does the event say that something was refused or cut (`log --denied`)? */
+bool event_is_denied(const json_t *event);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "sys/path.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include "base/banned.h"
+
+static void path_add_parts(struct str *s, const char *path)
+{
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n == 2 && path[0] == '.' && path[1] == '.') {
+			while (s->len && s->text[--s->len] != '/')
+				;
+			if (s->text)
+				s->text[s->len] = '\0';
+		} else if (n && !(n == 1 && path[0] == '.')) {
+			str_add(s, "/");
+			str_add_n(s, path, n);
+		}
+		path += n;
+		path += strspn(path, "/");
+	}
+}
+
+char *path_normal(const char *path, const char *base)
+{
+	struct str s = {0};
+
+	if (!*path || (*path != '/' && !base))
+		return NULL;
+	if (*path != '/')
+		path_add_parts(&s, base);
+	path_add_parts(&s, path);
+	if (!s.len)
+		str_add(&s, "/");
+	return str_steal(&s);
+}
+
+bool path_is_beneath(const char *path, const char *root)
+{
+	size_t n = strlen(root);
+
+	if (n == 1) /* "/" */
+		return true;
+	return strncmp(path, root, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+const char *path_below(const char *path, const char *root)
+{
+	size_t n = strlen(root);
+
+	if (n == 1)
+		return path + 1;
+	return path[n] == '/' ? path + n + 1 : path + n;
+}
+
+char *path_join(const char *root, const char *rest)
+{
+	if (!*rest)
+		return mem_strdup(root);
+	return mem_printf("%s/%s", str_eq(root, "/") ? "" : root, rest);
+}
+
+int path_real(const char *path, char **out, struct err *e)
+{
+	char *real = realpath(path, NULL);
+
+	if (!real)
+		return err_errno(e, errno, "%s", path);
+	*out = real;
+	return 0;
+}
+
+int path_make_dirs(const char *path, mode_t mode, struct err *e)
+{
+	char *copy = mem_strdup(path);
+	int r = 0;
+
+	for (char *p = copy + 1; r == 0; p++) {
+		char c = *p;
+
+		if (c != '/' && c != '\0')
+			continue;
+		*p = '\0';
+		if (mkdir(copy, mode) < 0 && errno != EEXIST)
+			r = err_errno(e, errno, "cannot create the directory %s", copy);
+		*p = c;
+		if (c == '\0')
+			break;
+	}
+	free(copy);
+	return r;
+}
