@@ -26,9 +26,10 @@ enum mount_op {
 	MOUNT_BIND,     /* source at dest */
 	MOUNT_TMPFS,    /* a fresh tmpfs at dest, size_bytes, mode */
 	MOUNT_TMP_DIR,  /* a directory of the box's one temporary tmpfs at dest (so /tmp, /run, /dev/shm share tmp-size) */
-	MOUNT_OVERLAY,  /* lower (`source`, and `lower2` above it), upper, work at dest; without upper: read-only */
+	MOUNT_OVERLAY,  /* lower (`source`, and `lower2` below it), upper, work at dest; without upper: read-only */
 	MOUNT_PROC,     /* /proc of the new PID namespace */
 	MOUNT_DEVPTS,   /* an own instance */
+	MOUNT_ALIAS,    /* what is at `source` in the box, with all on it, also at dest */
 	MOUNT_SELF,     /* a directory that is there, bound onto itself: it can then not be renamed */
 	MOUNT_MASK,     /* an empty, unreadable file or directory over dest, if that is there */
 	MOUNT_PIN,      /* dest bound read-only onto itself; a symbolic link there is covered, so that it cannot be replaced */
@@ -47,8 +48,8 @@ struct mount_step {
 	enum mount_op op;
 	unsigned flags;
 	char *dest;   /* absolute and normal, in the box */
-	char *source; /* absolute and normal, on the host; MOUNT_SYMLINK: the target */
-	char *lower2, *upper, *work;
+	char *source; /* absolute and normal, on the host; MOUNT_SYMLINK: the target; MOUNT_ALIAS: in the box */
+	char *lower2, *upper, *work; /* MOUNT_OVERLAY: lower2 may be NULL; upper and work both or neither */
 	char *data;
 	size_t data_len;
 	uint64_t size_bytes;
@@ -58,7 +59,8 @@ struct mount_step {
 	struct origin from; /* the profile line, the option, or "built-in" */
 };
 
-/* A host directory that the supervisor makes before the start and that `prune` finds by the run's record. */
+#define KEEP_FDS_MAX 64
+
 struct plan {
 	char *run_id, *task_id; /* task_id may be NULL */
 	uid_t host_uid, box_uid;
@@ -70,9 +72,10 @@ struct plan {
 	char *repo;  /* on the host; NULL: none */
 	enum repo_mode repo_mode;
 	char *repo_upper; /* the layer that records changes, on the host; NULL unless overlay */
-	char **argv; /* borrowed from the caller */
-	struct strv env;
-	int *keep_fds; /* sorted, above 2 */
+	struct strv argv, env;
+	struct strv make_dirs; /* host directories to make before the start, mode 0700, parents first, all new */
+	struct strv leftovers; /* of those, the ones outside the run's directory: to remove after the run, or by prune */
+	int *keep_fds; /* sorted, above 2, at most KEEP_FDS_MAX */
 	size_t n_keep_fds;
 	bool tty;
 	bool nested_namespaces;
@@ -86,6 +89,15 @@ void plan_free(struct plan *p);
 
 /* The next step, zeroed but for op, dest (owned from now on) and from. Valid until the next call. */
 struct mount_step *plan_add(struct plan *p, enum mount_op op, char *dest, struct origin from);
+
+/* A path of the box with its leading symbolic links, as far as the plan makes them ("/bin" of merged /usr), followed. Caller frees. */
+char *plan_follow(const struct plan *p, const char *box_path);
+
+/*
+ * What is at a path of the box as far as the steps so far say: the step of the deepest mount at or above it.
+ * Return: NULL for the root itself.
+ */
+const struct mount_step *plan_at(const struct plan *p, const char *box_path);
 
 /* Prints the plan as text for people (--dry-run, show --plan). */
 void plan_print(const struct plan *p, struct str *out);

@@ -4,6 +4,13 @@
 #include <stddef.h>
 
 const struct cmd *const cmd_table[] = {
+	&cmd_run,
+	&cmd_check,
+	&cmd_show,
+	&cmd_ps,
+	&cmd_stop,
+	&cmd_log,
+	&cmd_prune,
 	&cmd_help,
 	NULL,
 };

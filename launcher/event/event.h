@@ -49,26 +49,41 @@ struct event_type_info {
 const struct event_type_info *event_type_info(enum event_type type);
 /* Return: EVENT_TYPES where no type has the name. */
 enum event_type event_type_find(const char *name);
+/*
+ * Has the event every field that its type must have, each of its JSON type? More fields than the table's are no fault, and
+ * a type that the table does not know is none (a later version wrote it). Return: 0, or -EBADMSG with the field in `e`.
+ */
+int event_check(const json_t *event, struct err *e);
 
 /* --- writing --- */
 
 struct event_log {
 	int fd;              /* events.jsonl, O_APPEND; -1: none */
-	int copy_fd;         /* --event-fd; -1: none; a failing write to it turns it off, and the run goes on */
+	int copy_fd;         /* --event-fd, borrowed; -1: none. A copy that fails, or does not take a line in EVENT_COPY_WAIT_MS,
+				turns it off (set to -1, not closed), and the run goes on */
 	uint64_t seq;
 	unsigned char prev[32];
 	char run[64], task[64];
 };
 
-/* fd: owned by the log from now on. run, task: ids (task may be NULL). */
+/* How long a reader of --event-fd may let a full pipe or socket stand before it is given up. */
+#define EVENT_COPY_WAIT_MS 1000
+
+/* fd: owned by the log from now on. run, task: ids (task may be NULL). copy_fd is set to -1. */
 void event_log_init(struct event_log *log, int fd, const char *run, const char *task);
 /* Writes what is left to the disk (fdatasync) and closes. Return: 0 or -errno. */
 int event_log_close(struct event_log *log, struct err *e);
+/*
+ * The head of the chain: the SHA-256 of the last line as hex; hex: 65 bytes. A chain alone cannot tell that its last lines are
+ * gone or that the very last was changed: the head, kept apart (run.json), can.
+ */
+void event_log_head(const struct event_log *log, char *hex);
 
 /*
  * Appends one event with one write(2).
  * fields: a JSON object with the type's fields, or NULL; the reference is stolen also on failure.
- * Return: 0, or -errno (ENOSPC, EIO ...) with `e`; the chain is unchanged then.
+ * Return: 0, or -errno with `e` (ENOSPC, EIO ...; EMSGSIZE: over EVENT_LINE_MAX; EINVAL: a field named as one of the frame);
+ * the chain is unchanged then, and what a short write left is cut off again.
  */
 int event_write(struct event_log *log, enum event_type type, json_t *fields, struct err *e);
 
@@ -93,7 +108,7 @@ const char *event_time_text(const struct timespec *t, char *buf);
  * Reads a log line by line and checks the chain. Lines over EVENT_LINE_MAX, lines that are not JSON objects and a cut last
  * line are faults with their line number; a cut last line (a supervisor that was killed while writing) is said apart.
  */
-#define EVENT_LINE_MAX (1 << 20)
+#define EVENT_LINE_MAX (16 << 20) /* an argv of 2 MiB, the usual ARG_MAX, with each byte escaped sixfold, still fits */
 
 struct event_reader {
 	FILE *in;
@@ -102,6 +117,9 @@ struct event_reader {
 	uint64_t line_no;          /* from 1 */
 	unsigned char prev[32];    /* what the next line's prev must be */
 	bool verify;               /* check v, seq, prev: a broken chain is -EBADMSG with the place in `e` */
+	uint64_t seq;              /* what the next line's seq must be: how many lines were read, where none was a fault */
+	size_t cut_len;            /* how much of a line without newline was reported with -ENODATA */
+	bool unlinked;             /* the line before was too long to hash: the next prev is taken as it is */
 };
 
 void event_reader_init(struct event_reader *r, FILE *in, bool verify);
@@ -109,7 +127,8 @@ void event_reader_free(struct event_reader *r); /* does not close `in` */
 
 /*
  * *out: a new reference. Return: 1; 0 at the end; -EBADMSG with the place and the fault in `e` (the reader may go on
- * with the next line); -ENODATA where the last line is cut.
+ * with the next line); -ENODATA where the last line is cut. A call after -ENODATA goes on in the same line where the
+ * file has grown, and returns 0 where it has not. -EIO: the file cannot be read; there is no going on.
  */
 int event_read(struct event_reader *r, json_t **out, struct err *e);
 

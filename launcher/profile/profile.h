@@ -158,6 +158,9 @@ struct profile_env {
 /* Reads the process's environment. */
 struct profile_env profile_env_get(void);
 
+/* The profile to load: `given`, else $AGENTBOX_PROFILE, else "default". given: may be NULL. */
+const char *profile_name(const char *given);
+
 /* Every value at its default. Must come first; profile_free undoes it. */
 void profile_init(struct profile *p);
 void profile_free(struct profile *p);
@@ -168,11 +171,13 @@ void profile_free(struct profile *p);
  * faults: all faults of all files are added. Return: 0; -EINVAL where there are faults; -ENOENT etc. with `e` where the
  * file cannot be read at all.
  */
-int profile_load(struct profile *p, const char *name, const struct profile_env *env, struct faults *faults, struct err *e);
+int profile_load(struct profile *p, const char *name, const struct profile_env *env, struct faults *faults,
+		 struct err *e);
 
 /*
  * One value from the command line, as `--set SECTION.KEY=VALUE` and the short options do.
- * what: the option's name, as the origin ("--set"). Lists append; scalars override. Return: 0 or -EINVAL with `e`.
+ * what: the option's name, as the origin ("--set"); must live as long as p. Lists append; scalars override.
+ * Return: 0 or -EINVAL with `e`.
  */
 int profile_set(struct profile *p, const char *what, const char *section, const char *key, const char *value,
 		const struct profile_env *env, struct err *e);
@@ -180,11 +185,17 @@ int profile_set(struct profile *p, const char *what, const char *section, const 
 int profile_set_text(struct profile *p, const char *what, const char *assignment, const struct profile_env *env,
 		     struct err *e);
 
-/* The effective profile as INI that profile_load reads back to the same; with_origins: a comment behind.. above each value. */
+/*
+ * The effective profile as INI that profile_load reads back to the same; with_origins: a comment above each value. (A
+ * path that `~` or an option made longer than a line may be gives a line that is refused when read, not one that is
+ * misread.)
+ */
 void profile_print(const struct profile *p, bool with_origins, struct str *out);
-/* The same as JSON: {"section": {"key": {"value": ..., "from": "file:line"}}}. */
+/*
+ * The same as JSON: {"section": {"key": {"value": ..., "from": "file:line"}}}; lists: both are arrays; not set: null.
+ */
 void profile_print_json(const struct profile *p, struct str *out);
-/* The key table, for `show --keys`: one line a key. */
+/* The key table, for `show --keys`: one line a key, of fields with a tab between (the first line names them). */
 void profile_print_keys(struct str *out);
 
 /*

@@ -7,6 +7,7 @@
 #ifndef AGENTBOX_PROFILE_RULE_H
 #define AGENTBOX_PROFILE_RULE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,7 @@ struct rule {
 	unsigned prefix;             /* bits of addr that count */
 	struct rule_ports ports[RULE_PORTS_MAX];
 	size_t n_ports;
+	bool ports_default; /* none were written */
 };
 
 /* Return: 0, or -EINVAL with what is wrong and what to write instead. */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "box/build.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "box/covers.h"
+#include "box/env.h"
+#include "box/root.h"
+#include "box/workspace.h"
+#include "sys/path.h"
+
+#include "base/banned.h"
+
+static int compare_fds(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* A directory among the command's descriptors is a way into the host's tree, whatever is mounted (CVE-2024-21626). */
+static int check_fd(int fd, const char *what, struct err *e)
+{
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fstat(fd, &st) < 0)
+		return err_errno(e, errno, "%s", what);
+	if (S_ISDIR(st.st_mode) || (flags & O_PATH))
+		return err_set(e, EISDIR,
+			       "%s is a directory: it would lead out of the box into the host's tree; use --bind or --ro-bind", what);
+	return 0;
+}
+
+static int add_descriptors(struct plan *plan, const struct run_request *req, struct err *e)
+{
+	static const char *const standard[] = {"standard input", "standard output", "standard error"};
+
+	for (int fd = 0; fd <= 2; fd++) {
+		int r = check_fd(fd, standard[fd], e);
+
+		if (r < 0)
+			return r;
+	}
+	plan->keep_fds = mem_array(NULL, req->n_keep_fds + 1, sizeof(int));
+	memcpy(plan->keep_fds, req->keep_fds, req->n_keep_fds * sizeof(int));
+	qsort(plan->keep_fds, req->n_keep_fds, sizeof(int), compare_fds);
+	for (size_t i = 0; i < req->n_keep_fds; i++) {
+		cleanup_free char *what = mem_printf("--keep-fd %d", plan->keep_fds[i]);
+		int r = check_fd(plan->keep_fds[i], what, e);
+
+		if (r < 0)
+			return r;
+		if (!plan->n_keep_fds || plan->keep_fds[plan->n_keep_fds - 1] != plan->keep_fds[i])
+			plan->keep_fds[plan->n_keep_fds++] = plan->keep_fds[i];
+	}
+	return 0;
+}
+
+static void add_identity(struct plan *plan, const struct profile *profile, const struct run_request *req,
+			 const struct run_host *host)
+{
+	plan->run_id = mem_strdup(host->run_id);
+	plan->task_id = host->task_id ? mem_strdup(host->task_id) : NULL;
+	plan->host_uid = host->uid;
+	plan->host_gid = host->gid;
+	plan->box_uid = profile->identity.uid.set ? (uid_t)profile->identity.uid.n : host->uid;
+	plan->box_gid = profile->identity.gid.set ? (gid_t)profile->identity.gid.n : host->gid;
+	plan->hostname = mem_strdup(req->hostname ? req->hostname : profile->identity.hostname.v);
+	plan->nested_namespaces = profile->syscalls.nested_namespaces.v;
+	plan->private_network = profile->egress.mode.v != EGRESS_HOST;
+	plan->tty = req->tty;
+	for (char *const *a = req->argv; *a; a++)
+		strv_add(&plan->argv, *a);
+}
+
+static int add_mounts(struct plan *plan, const struct profile *profile, const struct run_request *req,
+		      const struct run_host *host, struct err *e)
+{
+	int r = root_add(plan, profile, e);
+
+	if (r == 0)
+		r = workspace_add(plan, profile, req, host, e);
+	if (r == 0)
+		r = workspace_add_grants(plan, profile, host, e);
+	if (r == 0)
+		r = workspace_add_requests(plan, req, host, e);
+	if (r == 0)
+		r = covers_add(plan, profile, host, e);
+	if (r == 0)
+		r = workspace_add_mirror(plan, profile, e);
+	return r;
+}
+
+static int add_directory(struct plan *plan, const struct profile *profile, const struct run_request *req,
+			 const struct run_host *host, struct err *e)
+{
+	cleanup_free char *start = workspace_start_dir(plan, profile, host);
+
+	plan->cwd = req->chdir ? path_normal(req->chdir, start) : mem_strdup(start);
+	if (!plan->cwd)
+		return err_set(e, EINVAL, "--chdir: the directory's name is empty");
+	return 0;
+}
+
+/* Everything may be read and executed; written only where the plan has something writable. */
+static int add_landlock(struct plan *plan, const struct profile *profile, struct err *e)
+{
+	struct landlock_plan *l = &plan->landlock;
+	int r = landlock_plan_init(profile, l, e);
+
+	if (r < 0)
+		return r;
+	l->keep_fds = plan->keep_fds;
+	l->n_keep_fds = plan->n_keep_fds;
+	landlock_plan_add(l, "/", LANDLOCK_READ_EXEC);
+	landlock_plan_add(l, "/dev", LANDLOCK_DEV);
+	landlock_plan_add(l, "/proc", LANDLOCK_PROC);
+	for (size_t i = 0; i < plan->n_steps; i++) {
+		const struct mount_step *s = &plan->steps[i];
+		bool tree = s->op == MOUNT_BIND || s->op == MOUNT_OVERLAY || s->op == MOUNT_TMPFS || s->op == MOUNT_TMP_DIR ||
+			    s->op == MOUNT_ALIAS;
+
+		if (tree && !(s->flags & MOUNT_RO))
+			landlock_plan_add(l, s->dest, LANDLOCK_WRITE);
+	}
+	return 0;
+}
+
+int plan_build(struct plan *plan, const struct profile *profile, const struct run_request *req, const struct run_host *host,
+	       struct err *e)
+{
+	int r;
+
+	add_identity(plan, profile, req, host);
+	r = add_descriptors(plan, req, e);
+	if (r == 0)
+		r = add_mounts(plan, profile, req, host, e);
+	if (r == 0)
+		r = add_directory(plan, profile, req, host, e);
+	if (r == 0)
+		r = env_add(plan, profile, req, host, e);
+	if (r == 0)
+		r = seccomp_build(profile, plan->box_uid == 0, &plan->seccomp, e);
+	if (r == 0)
+		r = add_landlock(plan, profile, e);
+	if (r == 0)
+		rlimits_build(profile, &plan->rlimits);
+	return r;
+}

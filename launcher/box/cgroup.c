@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "box/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "box/cgroup_dir.h"
+#include "box/cgroup_find.h"
+#include "sys/fd.h"
+
+#include "base/banned.h"
+
+#define CPU_PERIOD_US 100000U /* the kernel's default; quotas are per period */
+#define CPU_QUOTA_MIN_US 1000U
+
+static const struct {
+	const char *key, *controller;
+	enum cgroup_tree tree;
+} limits[CGROUP_LIMITS] = {
+	[CGROUP_MEMORY] = {"memory", "memory", TREE_MEMORY},
+	[CGROUP_PROCESSES] = {"processes", "pids", TREE_PIDS},
+	[CGROUP_CPUS] = {"cpus", "cpu", TREE_CPU},
+};
+
+static unsigned limits_asked(const struct profile *p)
+{
+	return (p->limits.memory.bytes ? 1U << CGROUP_MEMORY : 0) | (p->limits.processes.n ? 1U << CGROUP_PROCESSES : 0) |
+	       (p->limits.cpus.milli ? 1U << CGROUP_CPUS : 0);
+}
+
+bool cgroup_wanted(const struct profile *p)
+{
+	return p->limits.cgroup.v != MECHANISM_OFF && limits_asked(p);
+}
+
+/* --- the parent of a v2 group --- */
+
+static bool file_has_word(const char *dir, const char *file, const char *word)
+{
+	cleanup_free char *path = mem_printf("%s/%s", dir, file), *text = NULL;
+	size_t len = strlen(word);
+
+	if (fd_read_file(AT_FDCWD, path, 4096, &text, NULL) < 0)
+		return false;
+	for (char *p = text; *p;) {
+		size_t n = strcspn(p, " \n");
+
+		if (n == len && memcmp(p, word, n) == 0)
+			return true;
+		p += n;
+		p += strspn(p, " \n");
+	}
+	return false;
+}
+
+/* Can groups be made here, and processes be moved to them? The second needs the common ancestor's cgroup.procs. */
+static int v2_parent_usable(const char *dir)
+{
+	cleanup_free char *procs = mem_printf("%s/cgroup.procs", dir);
+
+	if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0 || faccessat(AT_FDCWD, procs, W_OK, AT_EACCESS) < 0)
+		return -errno;
+	return 0;
+}
+
+/*
+ * Which of the asked limits a group beneath `dir` can have; turns their controllers on (they stay on: others may use them
+ * by then). -EBUSY in *why: the group has processes itself, and is not the root (cgroups(7), "no internal processes").
+ */
+static unsigned v2_enable(const char *dir, unsigned asked, int *why)
+{
+	unsigned can = 0;
+
+	for (int i = 0; i < CGROUP_LIMITS; i++) {
+		cleanup_free char *path = mem_printf("%s/cgroup.subtree_control", dir);
+		char word[32];
+		int r = 0;
+
+		if (!(asked & 1U << i))
+			continue;
+		if (!file_has_word(dir, "cgroup.controllers", limits[i].controller)) {
+			*why = -ENODEV;
+			continue;
+		}
+		snprintf(word, sizeof(word), "+%s", limits[i].controller);
+		if (!file_has_word(dir, "cgroup.subtree_control", limits[i].controller))
+			r = fd_write_file(AT_FDCWD, path, word);
+		if (r == 0)
+			can |= 1U << i;
+		else
+			*why = r;
+	}
+	return can;
+}
+
+static void v2_explain(const char *dir, int why, char *text, size_t len)
+{
+	if (why == -EACCES || why == -EPERM || why == -EROFS)
+		snprintf(text, len, "%.80s is not writable for this user; `systemd-run --user --scope -p Delegate=yes` gives one that is",
+			 dir);
+	else if (why == -EBUSY)
+		snprintf(text, len, "%.80s has processes of its own; `systemd-run --user --scope` gives a group beside it", dir);
+	else if (why == -ENODEV)
+		snprintf(text, len, "%.80s was given no such controller; its Delegate= says which", dir);
+	else
+		snprintf(text, len, "%.80s: %s", dir, strerrordesc_np(-why));
+}
+
+/*
+ * The caller's own group, else the group above it (a sibling): systemd's user manager owns the slices that its scopes lie
+ * in, and a scope has processes itself. Return: the parent, fresh, and in *can what it bounds; NULL and why.
+ */
+static char *v2_parent(const char *own, unsigned asked, unsigned *can, int *why)
+{
+	cleanup_free char *above = mem_strdup(own);
+	char *slash = strrchr(above, '/');
+	bool usable = false;
+	int r = v2_parent_usable(own);
+
+	*can = 0;
+	*why = r;
+	if (r == 0) {
+		usable = true;
+		*can = v2_enable(own, asked, why);
+		if (*can == asked)
+			return mem_strdup(own);
+	}
+	if (slash && slash != above) {
+		bool v2 = false;
+		cleanup_fd int fd = -1;
+
+		*slash = '\0';
+		fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd >= 0 && cgroup_is_cgroupfs(fd, &v2) && v2 && v2_parent_usable(above) == 0) {
+			unsigned more = v2_enable(above, asked, why);
+
+			if (more & ~*can || !usable) {
+				*can = more;
+				return steal_ptr(&above);
+			}
+		}
+	}
+	return usable ? mem_strdup(own) : NULL;
+}
+
+/* --- setting the limits --- */
+
+static int limit_write(const struct cgroup_dir *d, const char *file, const char *text)
+{
+	return fd_write_file(d->fd, file, text);
+}
+
+static int limit_memory(const struct cgroup_dir *d, uint64_t bytes)
+{
+	char text[32];
+	int r;
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+	r = limit_write(d, d->v2 ? "memory.max" : "memory.limit_in_bytes", text);
+	if (r < 0)
+		return r;
+	/* Nothing more in swap. v1 counts the sum of both. Without swap accounting the file is not there, then v1 can at least
+	 * be told not to swap. */
+	r = limit_write(d, d->v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes", d->v2 ? "0" : text);
+	if (r == -ENOENT)
+		r = d->v2 ? 0 : limit_write(d, "memory.swappiness", "0");
+	return r == -ENOENT ? 0 : r;
+}
+
+static int limit_processes(const struct cgroup_dir *d, uint64_t n)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)n + 1);
+	return limit_write(d, "pids.max", text);
+}
+
+static int limit_cpus(const struct cgroup_dir *d, uint64_t milli)
+{
+	uint64_t quota = milli * CPU_PERIOD_US / 1000;
+	char text[64];
+	int r;
+
+	if (quota < CPU_QUOTA_MIN_US)
+		quota = CPU_QUOTA_MIN_US;
+	if (d->v2) {
+		snprintf(text, sizeof(text), "%llu %u", (unsigned long long)quota, CPU_PERIOD_US);
+		return limit_write(d, "cpu.max", text);
+	}
+	snprintf(text, sizeof(text), "%u", CPU_PERIOD_US);
+	r = limit_write(d, "cpu.cfs_period_us", text);
+	if (r < 0)
+		return r;
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)quota);
+	return limit_write(d, "cpu.cfs_quota_us", text);
+}
+
+static void limit_set(struct cgroup *cg, struct cgroup_dir *d, const struct profile *p, enum cgroup_limit limit)
+{
+	int r = 0;
+
+	switch (limit) {
+	case CGROUP_MEMORY:
+		r = limit_memory(d, p->limits.memory.bytes);
+		break;
+	case CGROUP_PROCESSES:
+		r = limit_processes(d, p->limits.processes.n);
+		break;
+	case CGROUP_CPUS:
+		r = limit_cpus(d, p->limits.cpus.milli);
+		break;
+	case CGROUP_LIMITS:
+		return;
+	}
+	if (r < 0) {
+		snprintf(cg->why_not[limit], sizeof(cg->why_not[limit]), "%.100s: %s: %s", d->path, limits[limit].controller,
+			 strerrordesc_np(-r));
+		return;
+	}
+	d->controllers |= 1U << limit;
+	cg->bounded |= 1U << limit;
+}
+
+/* --- making the groups --- */
+
+static struct cgroup_dir *group_add(struct cgroup *cg, const char *parent, const char *name, int *why)
+{
+	cleanup_free char *path = mem_printf("%s/%s", parent, name);
+	struct cgroup_dir *d;
+
+	/* Controllers that share a hierarchy (cpu,cpuacct; or any) share the group. */
+	for (size_t i = 0; i < cg->n; i++)
+		if (str_eq(cg->v[i].path, path))
+			return &cg->v[i];
+	if (cg->n == CGROUP_DIRS_MAX) {
+		*why = -E2BIG;
+		return NULL;
+	}
+	d = &cg->v[cg->n];
+	*why = cgroup_dir_make(parent, name, d);
+	if (*why < 0)
+		return NULL;
+	cg->n++;
+	return d;
+}
+
+static void create_v2(struct cgroup *cg, const struct cgroup_trees *trees, const struct profile *p, const char *name, bool wanted)
+{
+	const char *own = trees->own[TREE_V2];
+	cleanup_free char *parent = NULL;
+	struct cgroup_dir *d;
+	unsigned can = 0;
+	int why = 0;
+
+	if (!own) {
+		snprintf(cg->why_no_v2, sizeof(cg->why_no_v2), "no cgroup v2 tree is mounted that shows this process");
+		return;
+	}
+	parent = v2_parent(own, cg->asked, &can, &why);
+	if (parent && (can || wanted)) {
+		d = group_add(cg, parent, name, &why);
+		for (int i = 0; d && i < CGROUP_LIMITS; i++)
+			if (can & 1U << i)
+				limit_set(cg, d, p, (enum cgroup_limit)i);
+		if (d) {
+			/* A box that makes groups of its own (nested-namespaces) makes few. */
+			fd_write_file(d->fd, "cgroup.max.depth", "8");
+			fd_write_file(d->fd, "cgroup.max.descendants", "64");
+		}
+	}
+	if (cgroup_into_fd(cg) < 0)
+		v2_explain(own, why ?: -EACCES, cg->why_no_v2, sizeof(cg->why_no_v2));
+	for (int i = 0; i < CGROUP_LIMITS; i++)
+		if (cg->asked & ~cg->bounded & 1U << i && !cg->why_not[i][0])
+			v2_explain(own, why ?: -ENODEV, cg->why_not[i], sizeof(cg->why_not[i]));
+}
+
+static void create_v1(struct cgroup *cg, const struct cgroup_trees *trees, const struct profile *p, const char *name)
+{
+	for (int i = 0; i < CGROUP_LIMITS; i++) {
+		const char *own = trees->own[limits[i].tree];
+		struct cgroup_dir *d;
+		int why = 0;
+
+		if (!(cg->asked & ~cg->bounded & 1U << i) || !own)
+			continue;
+		d = group_add(cg, own, name, &why);
+		if (d)
+			limit_set(cg, d, p, (enum cgroup_limit)i);
+		else if (why == -EACCES || why == -EPERM || why == -EROFS)
+			snprintf(cg->why_not[i], sizeof(cg->why_not[i]),
+				 "%.80s is not writable: cgroup v1 limits are for root; mount cgroup v2 for others", own);
+		else
+			snprintf(cg->why_not[i], sizeof(cg->why_not[i]), "%.100s: %s", own, strerrordesc_np(-why));
+	}
+}
+
+/* Freezing first makes killing sure where no v2 group does that. */
+static void create_freezer(struct cgroup *cg, const struct cgroup_trees *trees, const char *name)
+{
+	struct cgroup_dir *d;
+	int why;
+
+	if (!cg->n || cgroup_into_fd(cg) >= 0 || !trees->own[TREE_FREEZER])
+		return;
+	d = group_add(cg, trees->own[TREE_FREEZER], name, &why);
+	if (d)
+		d->freezer = true;
+}
+
+static struct cgroup_dir *dir_of(const struct cgroup *cg, enum cgroup_limit limit)
+{
+	for (size_t i = 0; i < cg->n; i++)
+		if (cg->v[i].controllers & 1U << limit)
+			return (struct cgroup_dir *)&cg->v[i];
+	return NULL;
+}
+
+/* v2: memory.events changes, as a priority event. v1: an eventfd bound to memory.oom_control (admin-guide/cgroup-v1/memory.rst). */
+static void watch_oom(struct cgroup *cg)
+{
+	struct cgroup_dir *d = dir_of(cg, CGROUP_MEMORY);
+	cleanup_fd int event = -1, file = -1;
+	char text[64];
+
+	if (!d)
+		return;
+	if (d->v2) {
+		cg->oom_fd = openat(d->fd, "memory.events", O_RDONLY | O_CLOEXEC);
+		cg->oom_events = EPOLLPRI;
+		return;
+	}
+	event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	file = openat(d->fd, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	if (event < 0 || file < 0)
+		return;
+	snprintf(text, sizeof(text), "%d %d", event, file);
+	if (fd_write_file(d->fd, "cgroup.event_control", text) < 0)
+		return;
+	cg->oom_fd = steal_fd(&event);
+	cg->oom_file = steal_fd(&file);
+	cg->oom_events = EPOLLIN;
+}
+
+static int create_check(struct cgroup *cg, const struct profile *p, struct err *e)
+{
+	for (int i = 0; i < CGROUP_LIMITS; i++) {
+		if (!(cg->asked & ~cg->bounded & 1U << i))
+			continue;
+		if (!cg->why_not[i][0])
+			snprintf(cg->why_not[i], sizeof(cg->why_not[i]), "no cgroup tree with the %s controller is mounted",
+				 limits[i].controller);
+		if (p->limits.cgroup.v == MECHANISM_REQUIRE)
+			return err_set(e, ENOTSUP, "[limits] %s cannot be bounded, and cgroup = require: %s", limits[i].key,
+				       cg->why_not[i]);
+	}
+	return 0;
+}
+
+int cgroup_create(const struct profile *p, const char *run_id, bool for_ebpf, struct cgroup *out, struct err *e)
+{
+	cleanup_free char *name = mem_printf(CGROUP_PREFIX "%s", run_id);
+	struct cgroup_trees trees;
+	int r;
+
+	*out = (struct cgroup){.oom_fd = -1, .oom_file = -1};
+	out->asked = limits_asked(p);
+	if (p->limits.cgroup.v == MECHANISM_OFF) {
+		for (int i = 0; i < CGROUP_LIMITS; i++)
+			if (out->asked & 1U << i)
+				snprintf(out->why_not[i], sizeof(out->why_not[i]), "[limits] cgroup = off");
+		snprintf(out->why_no_v2, sizeof(out->why_no_v2), "[limits] cgroup = off");
+		return 0;
+	}
+	r = cgroup_find(&trees, e);
+	if (r < 0)
+		return r;
+	create_v2(out, &trees, p, name, for_ebpf || out->asked);
+	create_v1(out, &trees, p, name);
+	create_freezer(out, &trees, name);
+	cgroup_trees_free(&trees);
+	watch_oom(out);
+	r = create_check(out, p, e);
+	/* A group that bounds nothing is no use, but to eBPF. */
+	if (r < 0 || (!out->bounded && !for_ebpf))
+		cgroup_remove(out, 0, NULL);
+	return r;
+}
+
+int cgroup_into_fd(const struct cgroup *cg)
+{
+	for (size_t i = 0; i < cg->n; i++)
+		if (cg->v[i].v2)
+			return cg->v[i].leaf_fd;
+	return -1;
+}
+
+int cgroup_ebpf_fd(const struct cgroup *cg)
+{
+	for (size_t i = 0; i < cg->n; i++)
+		if (cg->v[i].v2)
+			return cg->v[i].fd;
+	return -1;
+}
+
+int cgroup_add(const struct cgroup *cg, pid_t pid, bool into_v2, struct err *e)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%d", (int)pid);
+	for (size_t i = 0; i < cg->n; i++) {
+		int r;
+
+		if (cg->v[i].v2 && into_v2)
+			continue;
+		r = fd_write_file(cg->v[i].leaf_fd, "cgroup.procs", text);
+		if (r < 0)
+			return err_errno(e, -r, "cannot put the box into the control group %s/" CGROUP_LEAF, cg->v[i].path);
+	}
+	return 0;
+}
+
+void cgroup_stats(const struct cgroup *cg, struct cgroup_stats *out)
+{
+	const struct cgroup_dir *memory = dir_of(cg, CGROUP_MEMORY), *pids = dir_of(cg, CGROUP_PROCESSES);
+	uint64_t n;
+
+	*out = (struct cgroup_stats){0};
+	if (memory) {
+		out->has_memory = cgroup_number(memory->fd, memory->v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL,
+						&out->peak_memory_bytes);
+		if (memory->v2) {
+			cgroup_number(memory->fd, "memory.events", "oom_kill", &out->oom_kills);
+		} else {
+			/* v1 counts where the victim was, not where the limit is (mm/memcontrol: memcg_memory_event). */
+			cgroup_number(memory->leaf_fd, "memory.oom_control", "oom_kill", &out->oom_kills);
+		}
+	}
+	if (pids)
+		out->has_processes = cgroup_number(pids->fd, "pids.peak", NULL, &out->peak_processes);
+	/* cpu.stat is there without the controller too. */
+	if (cgroup_number(cgroup_ebpf_fd(cg), "cpu.stat", "usage_usec", &n)) {
+		out->cpu_ms = n / 1000;
+		out->has_cpu = true;
+	}
+}
+
+static void sleep_ms(long ms)
+{
+	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+int cgroup_kill(const struct cgroup *cg)
+{
+	int r = 0;
+
+	for (int round = 0; round < 100; round++) {
+		r = 0;
+		for (size_t i = 0; i < cg->n; i++) {
+			int one = cgroup_dir_kill(cg->v[i].fd, cg->v[i].leaf_fd, cg->v[i].v2, cg->v[i].freezer);
+
+			if (one == 0 && cg->v[i].v2)
+				return 0;
+			r = r ?: one;
+		}
+		if (r != -EAGAIN)
+			return r;
+		sleep_ms(2);
+	}
+	return r;
+}
+
+int cgroup_remove(struct cgroup *cg, unsigned timeout_ms, struct err *e)
+{
+	unsigned waited_ms = 0, pause_ms = 1;
+	int r = 0;
+
+	for (size_t i = 0; i < cg->n;) {
+		struct cgroup_dir *d = &cg->v[i];
+		int one = cgroup_dir_remove(d->path);
+
+		if (one == -EBUSY && waited_ms < timeout_ms) {
+			sleep_ms(pause_ms);
+			waited_ms += pause_ms;
+			pause_ms = pause_ms < 16 ? pause_ms * 2 : 16;
+			continue;
+		}
+		if (one < 0) {
+			r = err_errno(e, -one, "cannot remove the control group %s", d->path);
+			i++;
+			continue;
+		}
+		cgroup_dir_close(d);
+		cg->n--;
+		if (i < cg->n)
+			*d = cg->v[cg->n];
+	}
+	return r;
+}
+
+void cgroup_close(struct cgroup *cg)
+{
+	for (size_t i = 0; i < cg->n; i++)
+		cgroup_dir_close(&cg->v[i]);
+	cg->n = 0;
+	if (cg->oom_fd >= 0)
+		close(cg->oom_fd);
+	if (cg->oom_file >= 0)
+		close(cg->oom_file);
+	cg->oom_fd = cg->oom_file = -1;
+}
+
+void cgroup_paths(const struct cgroup *cg, struct strv *out)
+{
+	for (size_t i = 0; i < cg->n; i++)
+		strv_add(out, cg->v[i].path);
+}
+
+int cgroup_remove_path(const char *path, unsigned timeout_ms, struct err *e)
+{
+	const char *base = strrchr(path, '/');
+	cleanup_fd int fd = -1, leaf_fd = -1;
+	unsigned waited_ms = 0;
+	bool v2 = false;
+	int r;
+
+	if (path[0] != '/' || !str_has_prefix(base + 1, CGROUP_PREFIX) || strstr(path, "/../"))
+		return err_set(e, EINVAL, "%s: not a control group of agentbox", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_errno(e, errno, "%s", path);
+	if (!cgroup_is_cgroupfs(fd, &v2))
+		return err_set(e, EINVAL, "%s: not a control group", path);
+	leaf_fd = openat(fd, CGROUP_LEAF, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	for (;;) {
+		r = cgroup_dir_kill(fd, leaf_fd >= 0 ? leaf_fd : fd, v2, faccessat(fd, "freezer.state", F_OK, 0) == 0);
+		if (r == 0 || r == -EAGAIN)
+			r = cgroup_dir_remove(path);
+		if (r != -EBUSY || waited_ms >= timeout_ms)
+			break;
+		sleep_ms(4);
+		waited_ms += 4;
+	}
+	return r < 0 ? err_errno(e, -r, "cannot remove the control group %s", path) : 0;
+}

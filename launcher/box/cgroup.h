@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The run's control groups: what bounds the box as a whole. Supervisor's side.
+ *
+ * Two levels: PARENT/agentbox-RUNID has the limits, PARENT/agentbox-RUNID/box the processes. A box with
+ * nested-namespaces = yes can mount cgroupfs and, its uid being the owner's, write what it sees; a cgroup namespace
+ * that it makes begins at its own group, so what it sees is `box` and not the limits.
+ *
+ * cgroup v2 where the controllers are there, v1 hierarchies where they are mounted; with v1 also a group in the v2 tree
+ * without controllers, if there is one, for eBPF and for killing all at once.
+ *
+ * Everything here parses /proc/self/mountinfo: not on the way of a run that asks for no limit.
+ */
+#ifndef AGENTBOX_BOX_CGROUP_H
+#define AGENTBOX_BOX_CGROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "profile/profile.h"
+
+enum cgroup_limit { CGROUP_MEMORY, CGROUP_PROCESSES, CGROUP_CPUS, CGROUP_LIMITS };
+
+#define CGROUP_DIRS_MAX 5
+
+struct cgroup_dir {
+	char *path;           /* PARENT/agentbox-RUNID, absolute; owned */
+	int fd, leaf_fd;      /* it and its `box` */
+	bool v2;
+	unsigned controllers; /* 1 << enum cgroup_limit: what is bounded here */
+	bool freezer;         /* v1's */
+};
+
+struct cgroup {
+	struct cgroup_dir v[CGROUP_DIRS_MAX];
+	size_t n; /* 0: no group was made */
+	unsigned asked, bounded; /* 1 << enum cgroup_limit */
+	char why_not[CGROUP_LIMITS][192]; /* for each that was asked and is not bounded: why, and how to mend it */
+	char why_no_v2[192];     /* where eBPF needs a v2 group and there is none */
+	int oom_fd;              /* for epoll with oom_events; -1: none */
+	uint32_t oom_events;     /* EPOLLIN or EPOLLPRI */
+	int oom_file;            /* v1: what the eventfd stands for */
+};
+
+/* Does the profile ask for something that only a control group can bound? */
+bool cgroup_wanted(const struct profile *p);
+
+/*
+ * Makes the groups and sets the limits. `processes` is one more than the profile says, for pid 1 of the box.
+ * run_id: of the group's name. for_ebpf: a v2 group is needed too.
+ * out: set whole, also on failure; cgroup_close undoes it (cgroup_remove the groups).
+ * Return: 0; with `cgroup = require` -ENOTSUP where something that was asked is not bounded (nothing is left then).
+ */
+int cgroup_create(const struct profile *p, const char *run_id, bool for_ebpf, struct cgroup *out, struct err *e);
+
+/* v2: the descriptor for clone3's CLONE_INTO_CGROUP; -1 where there is none. Stays cg's. */
+int cgroup_into_fd(const struct cgroup *cg);
+
+/* v2: the group that eBPF programs are attached to; -1 where there is none. Stays cg's. */
+int cgroup_ebpf_fd(const struct cgroup *cg);
+
+/*
+ * Puts a process (pid 1 of the box, before it forks) into the groups that CLONE_INTO_CGROUP does not cover: v1's, and
+ * v2's too unless into_v2 says that clone3 did that. Return: 0 or -errno with the group named.
+ */
+int cgroup_add(const struct cgroup *cg, pid_t pid, bool into_v2, struct err *e);
+
+struct cgroup_stats {
+	uint64_t peak_memory_bytes, peak_processes, cpu_ms, oom_kills;
+	bool has_memory, has_processes, has_cpu; /* which of them this kernel tells */
+};
+
+void cgroup_stats(const struct cgroup *cg, struct cgroup_stats *out);
+
+/* Kills all that is in the groups. Return: 0, or -errno where something could be left. */
+int cgroup_kill(const struct cgroup *cg);
+
+/* Removes the groups, waiting at most timeout_ms for what still ends in them. Return: 0 or -errno (then they stay). */
+int cgroup_remove(struct cgroup *cg, unsigned timeout_ms, struct err *e);
+
+/* Closes descriptors and frees. Groups that were not removed stay. */
+void cgroup_close(struct cgroup *cg);
+
+/* The absolute paths, for the run's record. Adds to out. */
+void cgroup_paths(const struct cgroup *cg, struct strv *out);
+
+/*
+ * For prune, after a crash: kills what is in a group of an earlier run and removes it. A path that is no control group, or
+ * whose name does not begin with "agentbox-", is refused; one that is not there is done.
+ */
+int cgroup_remove_path(const char *path, unsigned timeout_ms, struct err *e);
+
+/* What this host offers to this caller, for doctor. */
+struct cgroup_host {
+	bool v1, v2;                    /* mounted */
+	bool can[CGROUP_LIMITS];        /* a run could bound it */
+	bool v2_group;                  /* a run could have a v2 group (eBPF) */
+	char why_not[CGROUP_LIMITS][192];
+	char own_v2[256];               /* the caller's own v2 group's directory, or "" */
+};
+
+void cgroup_probe(struct cgroup_host *out);
+
+#endif

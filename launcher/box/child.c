@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "box/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "box/caps.h"
+#include "box/init.h"
+#include "box/landlock.h"
+#include "box/messages.h"
+#include "box/mounts.h"
+#include "box/rlimits.h"
+#include "box/seccomp.h"
+#include "sys/fd.h"
+#include "sys/syscalls.h"
+
+#include "base/banned.h"
+
+struct child {
+	const struct child_config *config;
+	const struct plan *plan;
+	int tty_master, tty_slave;
+	int seccomp_listener;
+};
+
+void child_exit(int status)
+{
+	_exit(status);
+}
+
+static void child_fail(const struct child *c, enum box_phase phase, int r, const struct mounts_failure *where)
+	__attribute__((noreturn));
+
+static void child_fail(const struct child *c, enum box_phase phase, int r, const struct mounts_failure *where)
+{
+	struct box_msg msg = {.type = BOX_FAILED, .phase = phase, .errnum = -r, .step = -1};
+
+	if (where) {
+		msg.step = where->step;
+		msg.object = (int32_t)where->object;
+	}
+	/* If even that fails the supervisor sees the socket close, and says that. */
+	fd_send(c->config->control, &msg, sizeof(msg), NULL, 0);
+	child_exit(125);
+}
+
+/* None of the supervisor's descriptors: neither its log nor its lock. Leaves: the kept ones and the control socket. */
+static int close_foreign(const struct child *c)
+{
+	int keep[KEEP_FDS_MAX + 1];
+	size_t n = 0, i = 0;
+
+	if (c->plan->n_keep_fds > KEEP_FDS_MAX)
+		return -E2BIG;
+	while (i < c->plan->n_keep_fds && c->plan->keep_fds[i] < c->config->control)
+		keep[n++] = c->plan->keep_fds[i++];
+	keep[n++] = c->config->control;
+	while (i < c->plan->n_keep_fds)
+		keep[n++] = c->plan->keep_fds[i++];
+	return fd_close_from_3(keep, n);
+}
+
+/* Phase 1: this process ends when the supervisor does. Leaves behind: the parent-death signal. */
+static int phase_parent(struct child *c)
+{
+	struct pollfd pfd = {.fd = c->config->control};
+	int r = close_foreign(c);
+
+	if (r < 0)
+		return r;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return -errno;
+	/* The supervisor may have gone before that: its end of the pair is closed then. */
+	if (poll(&pfd, 1, 0) < 0)
+		return -errno;
+	return pfd.revents & POLLHUP ? -EPIPE : 0;
+}
+
+static char *add_number(char *out, uint64_t v)
+{
+	char digits[24];
+	size_t n = 0;
+
+	do
+		digits[n++] = (char)('0' + v % 10);
+	while ((v /= 10));
+	while (n)
+		*out++ = digits[--n];
+	return out;
+}
+
+/* "INSIDE OUTSIDE 1\n" */
+static int write_map(const char *path, uint64_t inside, uint64_t outside)
+{
+	char line[64], *p = add_number(line, inside);
+
+	*p++ = ' ';
+	p = add_number(p, outside);
+	memcpy(p, " 1\n", 4);
+	return fd_write_file(AT_FDCWD, path, line);
+}
+
+/* Phase 2: one uid and one gid, no way to other groups. Without a map nothing can be created or owned here. */
+static int phase_ids(struct child *c)
+{
+	const struct plan *p = c->plan;
+	int r = fd_write_file(AT_FDCWD, "/proc/self/setgroups", "deny");
+
+	if (r == 0)
+		r = write_map("/proc/self/uid_map", p->box_uid, p->host_uid);
+	if (r == 0)
+		r = write_map("/proc/self/gid_map", p->box_gid, p->host_gid);
+	/*
+	 * No user namespace below this one, unless the profile says so. The file speaks of the opener's own namespace
+	 * (user_namespaces(7)), and the capability to change it back goes in phase 8.
+	 */
+	if (r == 0 && !p->nested_namespaces)
+		r = fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
+	return r;
+}
+
+/* Phase 4: loopback up; nothing else is in this network. */
+static int phase_network(struct child *c)
+{
+	struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int s, r = 0;
+
+	if (!c->plan->private_network)
+		return 0;
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (s < 0)
+		return -errno;
+	if (ioctl(s, SIOCSIFFLAGS, &req) < 0)
+		r = -errno;
+	close(s);
+	return r;
+}
+
+/* Phase 7: a pseudo-terminal of the box's own instance, so that it has a name inside and is nobody's outside. */
+static int phase_terminal(struct child *c)
+{
+	int unlock = 0;
+
+	if (!c->plan->tty)
+		return 0;
+	c->tty_master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (c->tty_master < 0)
+		return -errno;
+	if (ioctl(c->tty_master, TIOCSPTLCK, &unlock) < 0)
+		return -errno;
+	c->tty_slave = ioctl(c->tty_master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	return c->tty_slave < 0 ? -errno : 0;
+}
+
+/* Phase 8: the command's directory. Resolved in the new root; no magic link leads out of it (CVE-2024-21626). */
+static int phase_directory(struct child *c)
+{
+	int fd = sys_openat2(AT_FDCWD, c->plan->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS);
+	int r = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fchdir(fd) < 0)
+		r = -errno;
+	close(fd);
+	return r;
+}
+
+/*
+ * Phase 10: no capability, no new privilege. Leaves behind: a process that the command, of the same uid, can neither
+ * trace nor look into (/proc/1/{environ,mem,exe,root,fd} need dumpable), and whose arguments say nothing of the host.
+ */
+static int phase_caps(void)
+{
+	int r = caps_drop();
+
+	if (r < 0)
+		return r;
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return -errno;
+	return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : -EPERM;
+}
+
+/* What /proc/1/cmdline and comm say; the caller's arguments and environment are gone from this copy of the memory. */
+static void set_title(const struct child_config *config)
+{
+	static const char title[] = "agentbox-init";
+
+	memset(config->title, 0, config->title_len);
+	if (config->title_len >= sizeof(title))
+		memcpy(config->title, title, sizeof(title));
+	prctl(PR_SET_NAME, title, 0, 0, 0);
+}
+
+static int phase_report(struct child *c)
+{
+	struct box_msg msg = {.type = BOX_READY};
+	int fds[FD_SEND_MAX];
+	size_t n = 0;
+
+	if (c->tty_master >= 0) {
+		msg.fds |= BOX_FD_TTY;
+		fds[n++] = c->tty_master;
+	}
+	if (c->seccomp_listener >= 0) {
+		msg.fds |= BOX_FD_SECCOMP;
+		fds[n++] = c->seccomp_listener;
+	}
+	int r = fd_send(c->config->control, &msg, sizeof(msg), fds, n);
+
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+	return r;
+}
+
+void child_main(const struct child_config *config)
+{
+	struct child c = {.config = config, .plan = config->plan, .tty_master = -1, .tty_slave = -1, .seccomp_listener = -1};
+	struct mounts_failure where;
+	int r;
+
+	umask(0);
+	r = phase_parent(&c);
+	if (r < 0)
+		child_fail(&c, PHASE_PARENT, r, NULL);
+	r = phase_ids(&c);
+	if (r < 0)
+		child_fail(&c, PHASE_IDS, r, NULL);
+	if (sethostname(c.plan->hostname, strlen(c.plan->hostname)) < 0)
+		child_fail(&c, PHASE_HOSTNAME, -errno, NULL);
+	r = phase_network(&c);
+	if (r < 0)
+		child_fail(&c, PHASE_NETWORK, r, NULL);
+	r = mounts_execute(c.plan, &where);
+	if (r < 0)
+		child_fail(&c, PHASE_MOUNTS, r, &where);
+	r = mounts_enter_root();
+	if (r < 0)
+		child_fail(&c, PHASE_ENTER, r, NULL);
+	r = phase_terminal(&c);
+	if (r < 0)
+		child_fail(&c, PHASE_TERMINAL, r, NULL);
+	r = phase_directory(&c);
+	if (r < 0)
+		child_fail(&c, PHASE_DIRECTORY, r, NULL);
+	r = rlimits_apply(&c.plan->rlimits);
+	if (r < 0)
+		child_fail(&c, PHASE_RLIMITS, r, NULL);
+	r = phase_caps();
+	if (r < 0)
+		child_fail(&c, PHASE_CAPS, r, NULL);
+	r = landlock_apply(&c.plan->landlock);
+	if (r < 0)
+		child_fail(&c, PHASE_LANDLOCK, r, NULL);
+	set_title(config);
+	r = seccomp_install(&c.plan->seccomp, &c.seccomp_listener);
+	if (r < 0)
+		child_fail(&c, PHASE_SECCOMP, r, NULL);
+	r = phase_report(&c);
+	if (r < 0)
+		child_fail(&c, PHASE_REPORT, r, NULL);
+	init_main(config, c.tty_slave);
+}

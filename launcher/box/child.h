@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The box's side: from clone3 to pid 1. Executes the plan and decides nothing. */
+#ifndef AGENTBOX_BOX_CHILD_H
+#define AGENTBOX_BOX_CHILD_H
+
+#include <signal.h>
+
+#include "box/plan.h"
+
+struct child_config {
+	const struct plan *plan;
+	int control;          /* the child's end of the pair of messages.h */
+	char *title;          /* the process's argv and environment in memory, overwritten before the command runs */
+	size_t title_len;
+	mode_t umask;         /* the command's */
+};
+
+/* Runs as pid 1 of the new namespaces, right after clone3, single-threaded; never returns. */
+void child_main(const struct child_config *config) __attribute__((noreturn));
+
+/* Leaves a cloned child: no atexit handlers, no stdio. The one way out. */
+void child_exit(int status) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "box/covers.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "box/gitrepo.h"
+#include "box/glob.h"
+#include "box/submounts.h"
+#include "sys/path.h"
+
+#include "base/banned.h"
+
+/* What host directory lies where in the box. */
+struct place {
+	size_t step;        /* index in the plan: steps move when the vector grows */
+	char *dest, *root;  /* in the box; on the host: the root of what is shown */
+	bool writable_host; /* the command writes to the host's own files here */
+	bool overlay;       /* or to a layer over them */
+	struct strv missing; /* names relative to root that must not come into being */
+};
+
+struct covers {
+	struct plan *plan;
+	const struct run_host *host;
+	struct place *places;
+	size_t n_places, cap_places;
+	struct mount_step *pending; /* the covers, sorted and added at the end */
+	size_t n_pending, cap_pending;
+};
+
+#define LINKS_MAX 8
+
+static void places_collect(struct covers *c)
+{
+	for (size_t i = 0; i < c->plan->n_steps; i++) {
+		const struct mount_step *s = &c->plan->steps[i];
+		struct place *p;
+
+		if (s->op != MOUNT_BIND && s->op != MOUNT_OVERLAY)
+			continue;
+		vec_reserve(&c->places, &c->cap_places, c->n_places, sizeof(*c->places));
+		p = &c->places[c->n_places++];
+		*p = (struct place){
+			.step = i,
+			.dest = mem_strdup(s->dest),
+			.root = mem_strdup(s->source),
+			.writable_host = s->flags & MOUNT_WRITABLE_HOST,
+			.overlay = s->op == MOUNT_OVERLAY,
+		};
+	}
+}
+
+static void pend(struct covers *c, enum mount_op op, const char *dest, struct origin from)
+{
+	struct mount_step *s;
+
+	vec_reserve(&c->pending, &c->cap_pending, c->n_pending, sizeof(*c->pending));
+	s = &c->pending[c->n_pending++];
+	*s = (struct mount_step){.op = op, .dest = mem_strdup(dest), .from = from};
+}
+
+/* Every directory between the place's root and the path is bound onto itself. */
+static void hold_parents(struct covers *c, const struct place *p, const char *rel, struct origin from)
+{
+	cleanup_free char *path = mem_strdup(rel);
+
+	for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		cleanup_free char *dest = NULL;
+
+		*slash = '\0';
+		dest = path_join(p->dest, path);
+		*slash = '/';
+		pend(c, MOUNT_SELF, dest, from);
+	}
+}
+
+static void cover(struct covers *c, const struct place *p, const char *rel, enum mount_op op, struct origin from)
+{
+	cleanup_free char *dest = path_join(p->dest, rel);
+
+	if (p->writable_host)
+		hold_parents(c, p, rel, from);
+	pend(c, op, dest, from);
+}
+
+static int cover_in_place(struct covers *c, struct place *p, const char *rel, enum mount_op op, struct origin from, int links,
+			  struct err *e);
+
+/* A symbolic link on the way: it is covered itself, and what it leads to is covered if it lies in the same place. */
+static int cover_link(struct covers *c, struct place *p, const char *link_rel, const char *rest, enum mount_op op,
+		      struct origin from, int links, struct err *e)
+{
+	cleanup_free char *link = path_join(p->root, link_rel), *base = NULL, *normal = NULL, *full = NULL;
+	char target[PATH_MAX];
+	ssize_t n = readlink(link, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return err_errno(e, errno, "%s", link);
+	target[n] = '\0';
+	if (links == LINKS_MAX)
+		return err_set(e, ELOOP, "%s: over %d symbolic links lead on from here", link, LINKS_MAX);
+	if (p->writable_host || p->overlay)
+		cover(c, p, link_rel, op == MOUNT_MASK ? MOUNT_MASK : MOUNT_PIN, from);
+	base = mem_strndup(link, (size_t)(strrchr(link, '/') - link));
+	normal = path_normal(target, *base ? base : "/");
+	if (!normal)
+		return 0;
+	full = path_join(normal, rest);
+	if (!path_is_beneath(full, p->root) || str_eq(full, p->root))
+		return 0;
+	return cover_in_place(c, p, path_below(full, p->root), op, from, links + 1, e);
+}
+
+/* rel: relative to the place's root, normal. */
+static int cover_in_place(struct covers *c, struct place *p, const char *rel, enum mount_op op, struct origin from, int links,
+			  struct err *e)
+{
+	cleanup_free char *path = mem_strdup(rel);
+
+	if (!*rel) { /* the whole place */
+		pend(c, op, p->dest, from);
+		return 0;
+	}
+	for (char *end = path; end; end = *end ? end + 1 : NULL) {
+		cleanup_free char *full = NULL;
+		struct stat st;
+		char *slash = strchr(end, '/');
+
+		if (slash)
+			*slash = '\0';
+		full = path_join(p->root, path);
+		if (lstat(full, &st) < 0) {
+			if (errno == ENOENT && (p->writable_host || p->overlay)) {
+				strv_add(&p->missing, rel);
+				/* What leads there and exists is merged with the skeleton: it cannot be renamed. */
+				cover(c, p, rel, op, from);
+				return 0;
+			}
+			if (errno == ENOENT || errno == ENOTDIR)
+				return 0; /* cannot come into being where nothing can be written */
+			return err_errno(e, errno, "%s", full);
+		}
+		if (S_ISLNK(st.st_mode))
+			return cover_link(c, p, path, slash ? slash + 1 : "", op, from, links, e);
+		if (!slash) {
+			cover(c, p, path, op, from);
+			return 0;
+		}
+		if (!S_ISDIR(st.st_mode))
+			return 0;
+		*slash = '/';
+		end = slash;
+	}
+	return 0;
+}
+
+/* A host path in every place that shows it, where no later mount hides it. */
+static int cover_host_path(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e)
+{
+	for (size_t i = 0; i < c->n_places; i++) {
+		struct place *p = &c->places[i];
+		cleanup_free char *box_path = NULL;
+		int r;
+
+		if (!path_is_beneath(path, p->root))
+			continue;
+		box_path = path_join(p->dest, path_below(path, p->root));
+		if (plan_at(c->plan, box_path) != &c->plan->steps[p->step])
+			continue;
+		r = cover_in_place(c, p, path_below(path, p->root), op, from, 0, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The host's path of what the box has at a path; NULL where that is nothing of the host's. Caller frees. */
+static char *host_path_of(const struct covers *c, const char *box_path)
+{
+	cleanup_free char *path = plan_follow(c->plan, box_path);
+	const struct mount_step *s = plan_at(c->plan, path);
+
+	if (!s || (s->op != MOUNT_BIND && s->op != MOUNT_OVERLAY))
+		return NULL;
+	return path_join(s->source, path_below(path, s->dest));
+}
+
+/*
+ * One path that `deny` names. It may be meant as the box's path or as the host's, and may lead through links: all of these
+ * are denied.
+ */
+static int deny_path(struct covers *c, const char *path, struct origin from, struct err *e)
+{
+	cleanup_free char *of_box = host_path_of(c, path), *real = NULL;
+	const struct mount_step *at = plan_at(c->plan, path);
+	int r = cover_host_path(c, path, MOUNT_MASK, from, e);
+
+	if (r == 0 && of_box && !str_eq(of_box, path))
+		r = cover_host_path(c, of_box, MOUNT_MASK, from, e);
+	real = realpath(of_box ? of_box : path, NULL);
+	if (r == 0 && real && !str_eq(real, path) && (!of_box || !str_eq(real, of_box)))
+		r = cover_host_path(c, real, MOUNT_MASK, from, e);
+	if (r < 0 || of_box)
+		return r;
+	/* A file system of the box's own: what is not there yet is made, so that it can be covered. */
+	if (at && (at->op == MOUNT_TMPFS || at->op == MOUNT_TMP_DIR) && !str_eq(at->dest, path)) {
+		struct mount_step *s;
+
+		pend(c, MOUNT_DIR, path, from);
+		s = &c->pending[c->n_pending - 1];
+		s->mode = 0;
+	}
+	pend(c, MOUNT_MASK, path, from);
+	c->pending[c->n_pending - 1].flags = MOUNT_OPTIONAL;
+	return 0;
+}
+
+static int deny_glob(struct covers *c, const char *pattern, struct origin from, struct err *e)
+{
+	cleanup_free char *fixed = glob_fixed_part(pattern), *of_box = host_path_of(c, fixed);
+	const char *rest = path_below(pattern, fixed);
+	cleanup_strv struct strv found = {0};
+	int r = glob_expand(fixed, rest, &found, e);
+
+	if (r == 0 && of_box && !str_eq(of_box, fixed))
+		r = glob_expand(of_box, rest, &found, e);
+	for (size_t i = 0; r == 0 && i < found.n; i++)
+		r = deny_path(c, found.v[i], from, e);
+	return r;
+}
+
+static int add_denied(struct covers *c, const struct profile *profile, struct err *e)
+{
+	for (size_t i = 0; i < profile->filesystem.deny.n; i++) {
+		const struct val_item *item = &profile->filesystem.deny.items[i];
+		cleanup_free char *path = NULL;
+		char place[256];
+		int r;
+
+		if (*item->text != '/' && !c->plan->repo)
+			continue; /* relative to a repository that is not there */
+		path = path_normal(item->text, c->plan->repo);
+		r = glob_is_pattern(path) ? deny_glob(c, path, item->from, e) : deny_path(c, path, item->from, e);
+		if (r < 0)
+			return err_prefix(e, "%s: [filesystem] deny", origin_text(item->from, place, sizeof(place)));
+	}
+	/* The record of all runs is no business of the command's. */
+	return cover_host_path(c, c->host->state_dir, MOUNT_MASK, (struct origin){0}, e);
+}
+
+/* --- protect --- */
+
+static int protect_tree(struct covers *c, const struct profile *profile, const char *repo, const char *tree, struct err *e)
+{
+	cleanup_free char *dot_git = mem_printf("%s%s%s/.git", repo, *tree ? "/" : "", tree);
+	struct stat st;
+	int r = 0;
+
+	/* A link to the git directory elsewhere is itself what must not be replaced. */
+	if (lstat(dot_git, &st) == 0 && !S_ISDIR(st.st_mode))
+		r = cover_host_path(c, dot_git, MOUNT_PIN, (struct origin){0}, e);
+	for (size_t i = 0; r == 0 && i < profile->workspace.protect.n; i++) {
+		const struct val_item *item = &profile->workspace.protect.items[i];
+		cleanup_free char *path = mem_printf("%s%s%s/%s", repo, *tree ? "/" : "", tree, item->text);
+
+		r = cover_host_path(c, path, MOUNT_PIN, item->from, e);
+	}
+	return r;
+}
+
+/* What runs code on the host from a git directory. */
+static int protect_git_dir(struct covers *c, const char *git_dir, struct err *e)
+{
+	static const char *const names[] = {"hooks", "config", "config.worktree", NULL};
+	int r = 0;
+
+	for (const char *const *n = names; r == 0 && *n; n++) {
+		cleanup_free char *path = path_join(git_dir, *n);
+
+		r = cover_host_path(c, path, MOUNT_PIN, (struct origin){0}, e);
+	}
+	return r;
+}
+
+static int add_protected(struct covers *c, const struct profile *profile, struct err *e)
+{
+	struct git_nested nested = {0};
+	cleanup_free char *common = NULL;
+	int r;
+
+	if (!c->plan->repo)
+		return 0;
+	/* A linked work tree's repository is shared with others: held in every mode. */
+	r = git_common_dir(c->plan->repo, &common, e);
+	if (r == 0 && common)
+		r = protect_git_dir(c, common, e);
+	if (r < 0 || c->plan->repo_mode != REPO_WRITE)
+		return r;
+	r = protect_tree(c, profile, c->plan->repo, "", e);
+	if (r == 0)
+		r = git_find_nested(c->plan->repo, &nested, e);
+	for (size_t i = 0; r == 0 && i < nested.trees.n; i++)
+		r = protect_tree(c, profile, c->plan->repo, nested.trees.v[i], e);
+	for (size_t i = 0; r == 0 && i < nested.git_dirs.n; i++) {
+		cleanup_free char *path = path_join(c->plan->repo, nested.git_dirs.v[i]);
+
+		r = protect_git_dir(c, path, e);
+	}
+	strv_free(&nested.trees);
+	strv_free(&nested.git_dirs);
+	return r;
+}
+
+/* --- missing names --- */
+
+/* Order of paths in which a directory comes right before all that lies beneath it: '/' sorts before any other byte. */
+static int path_compare(const char *a, const char *b)
+{
+	while (*a && *a == *b)
+		a++, b++;
+	if (*a == *b)
+		return 0;
+	if (!*a || !*b)
+		return *a ? 1 : -1;
+	if (*a == '/' || *b == '/')
+		return *a == '/' ? -1 : 1;
+	return (unsigned char)*a - (unsigned char)*b;
+}
+
+static int text_compare(const void *a, const void *b)
+{
+	return path_compare(*(char *const *)a, *(char *const *)b);
+}
+
+/* The skeleton's directories, every one once, parents first. */
+static void make_skeleton(struct plan *plan, const char *skeleton, const struct strv *missing)
+{
+	cleanup_strv struct strv dirs = {0};
+	size_t root = strlen(skeleton);
+
+	strv_add(&dirs, skeleton);
+	for (size_t i = 0; i < missing->n; i++) {
+		cleanup_free char *path = path_join(skeleton, missing->v[i]);
+
+		for (size_t n = root + 1; n <= strlen(path); n++)
+			if (path[n] == '/' || path[n] == '\0')
+				strv_take(&dirs, mem_strndup(path, n));
+	}
+	qsort(dirs.v, dirs.n, sizeof(*dirs.v), text_compare);
+	for (size_t i = 0; i < dirs.n; i++)
+		if (!i || !str_eq(dirs.v[i], dirs.v[i - 1]))
+			strv_add(&plan->make_dirs, dirs.v[i]);
+}
+
+/* overlayfs wants its work directory on the upper's mount: in the run's directory, or else beside the upper. */
+static int choose_work_dir(struct covers *c, const char *upper, size_t n, char **work, struct err *e)
+{
+	cleanup_free char *parent = mem_strdup(upper);
+	char *slash = strrchr(parent, '/');
+
+	if (submounts_same(upper, c->host->state_dir) == 1) {
+		*work = mem_printf("%s/work-%zu", c->host->run_dir, n);
+		strv_add(&c->plan->make_dirs, *work);
+		return 0;
+	}
+	slash[slash == parent ? 1 : 0] = '\0';
+	if (submounts_same(upper, parent) == 1 && access(parent, W_OK) == 0) {
+		*work = mem_printf("%s/.agentbox-%s-%zu", str_eq(parent, "/") ? "" : parent, c->plan->run_id, n);
+		strv_add(&c->plan->make_dirs, *work);
+		strv_add(&c->plan->leftovers, *work);
+		return 0;
+	}
+	return err_set(e, EXDEV,
+		       "%s is to be written to, and names in it that are not there yet are to stay so, which needs a directory on "
+		       "the same mount; set AGENTBOX_STATE to a directory on it, create the names, or use repo-mode = overlay",
+		       upper);
+}
+
+static int convert_place(struct covers *c, size_t n, struct err *e)
+{
+	struct place *p = &c->places[n];
+	struct mount_step *s = &c->plan->steps[p->step];
+	cleanup_free char *skeleton = mem_printf("%s/skeleton-%zu", c->host->run_dir, n);
+	cleanup_strv struct strv below = {0};
+	int r;
+
+	make_skeleton(c->plan, skeleton, &p->missing);
+	if (p->overlay) {
+		s->lower2 = steal_ptr(&skeleton);
+		return 0;
+	}
+	r = choose_work_dir(c, p->root, n, &s->work, e);
+	if (r < 0)
+		return r;
+	r = submounts_find(p->root, &below, e);
+	if (r < 0)
+		return r;
+	s->op = MOUNT_OVERLAY;
+	s->upper = s->source;
+	s->source = steal_ptr(&skeleton);
+	s->dev = 0;
+	s->ino = 0;
+	/* What is mounted in the directory on the host is shown as before. Added last: `s` may move. */
+	for (size_t i = 0; i < below.n; i++) {
+		cleanup_free char *dest = path_join(p->dest, path_below(below.v[i], p->root));
+		struct mount_step *b;
+
+		if (plan_at(c->plan, dest) != &c->plan->steps[p->step])
+			continue;
+		b = plan_add(c->plan, MOUNT_BIND, steal_ptr(&dest), (struct origin){0});
+		b->source = mem_strdup(below.v[i]);
+		b->flags = MOUNT_NODEV | MOUNT_WRITABLE_HOST;
+	}
+	return 0;
+}
+
+static int pending_compare(const void *a, const void *b)
+{
+	const struct mount_step *x = a, *y = b;
+	int r = path_compare(x->dest, y->dest);
+
+	if (r)
+		return r;
+	return (int)x->op - (int)y->op;
+}
+
+/* A denied directory hides what lies beneath it: nothing there can be reached, so nothing there is covered. */
+static void flush_pending(struct covers *c)
+{
+	const char *denied = NULL, *last = NULL;
+	enum mount_op last_op = MOUNT_DIR;
+
+	qsort(c->pending, c->n_pending, sizeof(*c->pending), pending_compare);
+	for (size_t i = 0; i < c->n_pending; i++) {
+		struct mount_step *s = &c->pending[i];
+		bool again = last && str_eq(last, s->dest) && last_op == s->op;
+		bool hidden = denied && path_is_beneath(s->dest, denied) && !str_eq(s->dest, denied);
+
+		if (again || hidden) {
+			free(s->dest);
+			continue;
+		}
+		*plan_add(c->plan, s->op, s->dest, s->from) = *s;
+		last = s->dest;
+		last_op = s->op;
+		if (s->op == MOUNT_MASK)
+			denied = s->dest;
+	}
+	c->n_pending = 0;
+}
+
+static void covers_free(struct covers *c)
+{
+	for (size_t i = 0; i < c->n_places; i++) {
+		free(c->places[i].dest);
+		free(c->places[i].root);
+		strv_free(&c->places[i].missing);
+	}
+	for (size_t i = 0; i < c->n_pending; i++)
+		free(c->pending[i].dest);
+	free(c->places);
+	free(c->pending);
+}
+
+int covers_add(struct plan *plan, const struct profile *profile, const struct run_host *host, struct err *e)
+{
+	struct covers c = {.plan = plan, .host = host};
+	int r;
+
+	places_collect(&c);
+	r = add_denied(&c, profile, e);
+	if (r == 0)
+		r = add_protected(&c, profile, e);
+	for (size_t i = 0; r == 0 && i < c.n_places; i++)
+		if (c.places[i].missing.n)
+			r = convert_place(&c, i, e);
+	if (r == 0)
+		flush_pending(&c);
+	covers_free(&c);
+	return r;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What agentbox needs to know of git's layout (gitrepository-layout(5)), read without running git. */
+#ifndef AGENTBOX_BOX_GITREPO_H
+#define AGENTBOX_BOX_GITREPO_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* The work tree that holds `dir`: the nearest directory upwards with a ".git". Caller frees. NULL: none. */
+char *git_find_top(const char *dir);
+
+/*
+ * The repository that a linked work tree belongs to. `.git` is text that anybody who can write to the tree may have
+ * written, so it is believed only where the other side points back: GITDIR/gitdir names this tree.
+ * repo: absolute and real. *common: the repository's git directory, real, caller frees; NULL where `repo` is no linked work
+ * tree. Return: 0, or -errno with `e` where `.git` is a file that cannot be believed.
+ */
+int git_common_dir(const char *repo, char **common, struct err *e);
+
+/*
+ * Repositories beneath `repo`, as paths relative to it: directories that hold a ".git", and the git directories of
+ * submodules (.git/modules/NAME). Not `repo` itself. Symbolic links are not followed. Return: 0; -E2BIG with `e` where the
+ * tree is too large to look through.
+ */
+struct git_nested {
+	struct strv trees;    /* "vendor/lib": a work tree */
+	struct strv git_dirs; /* ".git/modules/lib": a git directory */
+};
+int git_find_nested(const char *repo, struct git_nested *out, struct err *e);
+
+/* HEAD's commit id, read from loose and packed refs; NULL where there is none. Caller frees. */
+char *git_head_commit(const char *repo);
+
+#endif

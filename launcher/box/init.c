@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "box/init.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "box/messages.h"
+#include "sys/fd.h"
+
+#include "base/banned.h"
+
+/* An own session, the terminal where there is one, and the caller's streams. Runs in the vforked child. */
+static int command_session(int tty)
+{
+	if (setsid() < 0)
+		return errno;
+	if (tty < 0)
+		return 0;
+	if (ioctl(tty, TIOCSCTTY, 0) < 0)
+		return errno;
+	for (int fd = 0; fd <= 2; fd++) {
+		/* stderr that goes elsewhere stays there: `agentbox run ... 2>log` on a terminal. */
+		if (fd == 2 && !isatty(2))
+			continue;
+		if (dup2(tty, fd) < 0)
+			return errno;
+	}
+	return 0;
+}
+
+/*
+ * The command, by vfork: it shares our memory until execve, so it touches nothing but *failure.
+ * Return: pid; or -errno. *failure: 0, or the errno of what failed in the child.
+ */
+static pid_t command_start(const struct child_config *config, int tty, volatile int *failure)
+{
+	const struct plan *plan = config->plan;
+	pid_t pid;
+
+	*failure = 0;
+	pid = vfork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0)
+		return pid;
+
+	*failure = command_session(tty);
+	if (*failure == 0) {
+		int r = fd_close_from_3(plan->keep_fds, plan->n_keep_fds);
+
+		*failure = -r;
+	}
+	if (*failure == 0) {
+		sigset_t none;
+
+		umask(config->umask);
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		execvp(plan->argv.v[0], plan->argv.v);
+		*failure = errno;
+	}
+	child_exit(127);
+}
+
+/* Every disposition and the mask as a fresh process has them: the caller may have ignored SIGPIPE or blocked SIGTERM. */
+static void reset_signals(void)
+{
+	struct sigaction sa = {.sa_handler = SIG_DFL};
+
+	for (int sig = 1; sig <= SIGRTMAX; sig++)
+		sigaction(sig, &sa, NULL); /* KILL, STOP and libc's own two fail, as they must */
+}
+
+static void report_exit(const struct child_config *config, int status, const struct rusage *ru) __attribute__((noreturn));
+
+static void report_exit(const struct child_config *config, int status, const struct rusage *ru)
+{
+	struct box_msg msg = {
+		.type = BOX_EXITED,
+		.wait_status = status,
+		.user_us = (uint64_t)ru->ru_utime.tv_sec * 1000000 + (uint64_t)ru->ru_utime.tv_usec,
+		.system_us = (uint64_t)ru->ru_stime.tv_sec * 1000000 + (uint64_t)ru->ru_stime.tv_usec,
+		.max_rss_kb = (uint64_t)ru->ru_maxrss,
+	};
+
+	fd_send(config->control, &msg, sizeof(msg), NULL, 0);
+	child_exit(0);
+}
+
+static void forward_signal(pid_t command, const struct box_msg *msg)
+{
+	if (msg->signum < 1 || msg->signum > (uint32_t)SIGRTMAX)
+		return;
+	/* The command leads its session and so its process group: -pid is what a terminal would signal. */
+	kill(msg->group ? -command : command, (int)msg->signum);
+}
+
+/* The supervisor's word to start; it may hold it back until the cgroup and the filters are attached. */
+static int wait_for_go(const struct child_config *config)
+{
+	struct box_msg msg;
+	size_t n_fds;
+	ssize_t n = fd_recv(config->control, &msg, sizeof(msg), NULL, 0, &n_fds);
+
+	if (n < 0)
+		return (int)n;
+	return n == sizeof(msg) && msg.type == BOX_GO ? 0 : -EPIPE;
+}
+
+static void reap(const struct child_config *config, pid_t command)
+{
+	for (;;) {
+		struct rusage ru;
+		int status;
+		pid_t pid = wait4(-1, &status, WNOHANG | __WALL, &ru);
+
+		if (pid == command)
+			report_exit(config, status, &ru);
+		if (pid <= 0)
+			return;
+	}
+}
+
+/* Only the command holds the caller's streams and the kept descriptors now: whoever waits for their end is not kept waiting by us. */
+static void release_descriptors(const struct child_config *config, int signals)
+{
+	int keep[2] = {config->control < signals ? config->control : signals, config->control < signals ? signals : config->control};
+
+	for (int fd = 0; fd <= 2; fd++)
+		close(fd);
+	fd_close_from_3(keep, 2);
+}
+
+void init_main(const struct child_config *config, int tty)
+{
+	struct box_msg msg = {0};
+	struct pollfd pfds[2] = {{.fd = config->control, .events = POLLIN}, {.events = POLLIN}};
+	volatile int failure;
+	sigset_t all;
+	pid_t command;
+	int r;
+
+	reset_signals();
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	pfds[1].fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	r = pfds[1].fd < 0 ? -errno : wait_for_go(config);
+	environ = config->plan->env.v;
+	command = r < 0 ? r : command_start(config, tty, &failure);
+	if (command < 0) {
+		msg.type = BOX_FAILED;
+		msg.phase = PHASE_START;
+		msg.errnum = -command;
+		fd_send(config->control, &msg, sizeof(msg), NULL, 0);
+		child_exit(125);
+	}
+	release_descriptors(config, pfds[1].fd);
+	msg.type = failure ? BOX_NOT_EXEC : BOX_STARTED;
+	msg.errnum = failure;
+	fd_send(config->control, &msg, sizeof(msg), NULL, 0);
+	if (failure)
+		child_exit(127);
+	for (;;) {
+		reap(config, command);
+		if (poll(pfds, 2, -1) < 0 && errno != EINTR)
+			child_exit(125);
+		if (pfds[1].revents & POLLIN) {
+			struct signalfd_siginfo info;
+
+			/* Only SIGCHLD matters, and reap looks for itself. */
+			while (read(pfds[1].fd, &info, sizeof(info)) > 0)
+				;
+		}
+		if (pfds[0].revents & POLLIN) {
+			size_t n_fds;
+
+			if (fd_recv(config->control, &msg, sizeof(msg), NULL, 0, &n_fds) == sizeof(msg) &&
+			    msg.type == BOX_SIGNAL)
+				forward_signal(command, &msg);
+		}
+		/* The supervisor is gone; the parent-death signal is on its way too. */
+		if (pfds[0].revents & (POLLHUP | POLLERR))
+			child_exit(125);
+	}
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <stdio.h>
+
+#include "base/str.h"
+#include "cmd/cmd.h"
+#include "cmd/commands.h"
+#include "cmd/profile_arg.h"
+#include "profile/profile.h"
+
+#include "base/banned.h"
+
+enum show_what { SHOW_TEXT, SHOW_JSON, SHOW_KEYS };
+
+static const struct cmd_option show_options[] = {
+	{'p', "profile", "NAME|PATH", "the profile (else $AGENTBOX_PROFILE, else default)"},
+	{'s', "set", "SECTION.KEY=VALUE", "as in run; repeatable"},
+	{0, "json", NULL, "as JSON"},
+	{0, "keys", NULL, "the table of all keys instead"},
+	{0},
+};
+
+static int show_profile(const char *name, const struct strv *sets, enum show_what what)
+{
+	cleanup_str struct str text = {0};
+	struct profile p;
+	int status;
+
+	profile_init(&p);
+	status = profile_arg_load(&p, name, sets);
+	if (status == STATUS_OK) {
+		if (what == SHOW_JSON)
+			profile_print_json(&p, &text);
+		else
+			profile_print(&p, true, &text);
+		fputs(text.text, stdout);
+		status = cmd_finish(status);
+	}
+	profile_free(&p);
+	return status;
+}
+
+static int show_keys(void)
+{
+	cleanup_str struct str text = {0};
+
+	profile_print_keys(&text);
+	fputs(text.text, stdout);
+	return cmd_finish(STATUS_OK);
+}
+
+static int show_run(int argc, char **argv)
+{
+	cleanup_strv struct strv sets = {0};
+	enum show_what what = SHOW_TEXT;
+	const char *name = NULL;
+	const struct cmd_option *o;
+	struct cmd_parsed parsed;
+	struct err e = {0};
+	int i = 1;
+
+	while ((o = cmd_next_option(&cmd_show, argc, argv, &i, &parsed, &e))) {
+		if (str_eq(o->name, "profile"))
+			name = parsed.args[0];
+		else if (str_eq(o->name, "set"))
+			strv_add(&sets, parsed.args[0]);
+		else
+			what = str_eq(o->name, "json") ? SHOW_JSON : SHOW_KEYS;
+	}
+	if (e.code)
+		return cmd_fail(STATUS_REFUSED, &e);
+	if (i < argc)
+		return cmd_fail_text(STATUS_REFUSED, "show: takes no words; name the profile with -p %s", argv[i]);
+	return what == SHOW_KEYS ? show_keys() : show_profile(name, &sets, what);
+}
+
+const struct cmd cmd_show = {
+	.name = "show",
+	.synopsis = "[-p PROFILE] [-s SECTION.KEY=VALUE]... [--json|--keys]",
+	.text = "the effective profile and where each value came from, or the table of keys",
+	.options = show_options,
+	.run = show_run,
+};

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The egress policy: the profile's rules compiled once, and the one function that decides for every way out of the box (a
+ * captured connection, the proxy port, a DNS question, a TLS or HTTP name, `why`, the eBPF maps' contents).
+ *
+ * Deny wins over allow. A name rule never opens a special range or an address of this host, whatever the name resolves to;
+ * an address rule does, and so it does for a name that a name rule allows and that resolves there.
+ */
+#ifndef AGENTBOX_EGRESS_POLICY_H
+#define AGENTBOX_EGRESS_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "egress/address.h"
+#include "profile/profile.h"
+#include "profile/rule.h"
+
+/* What `@host` is called in the box. */
+#define POLICY_THIS_HOST "host.agentbox.internal"
+
+enum verdict_reason {
+	REASON_ALLOWED,
+	REASON_DENY_RULE,  /* a deny rule matched */
+	REASON_NO_RULE,    /* no allow rule names the host */
+	REASON_PORT,       /* an allow rule names the host, on other ports */
+	REASON_SPECIAL,    /* a special range, which no address rule opened; `range` says which */
+	REASON_OWN,        /* an address of this host, which no address rule opened */
+	REASON_BAD_NAME,   /* not a name at all */
+	/* Said by the gateway, which knows more than the rules: */
+	REASON_NOT_RESOLVED,     /* the resolver knows no address */
+	REASON_NOT_GIVEN,        /* a synthetic address that stands for no name */
+	REASON_NAME_MISMATCH,    /* the TLS or HTTP name is not the one that the address stands for */
+	REASON_NO_SNI,           /* a TLS hello without a name */
+	REASON_NOT_TLS,          /* no TLS hello on a port where one must come */
+	REASON_NOT_HTTP,         /* no HTTP/1 head where one must come */
+	REASON_CONNECTIONS,      /* max-connections */
+	REASON_BYTES,            /* max-bytes */
+	REASON_UNSUPPORTED,      /* a SOCKS or proxy command that is not connect */
+	REASONS
+};
+
+struct verdict {
+	bool allowed;
+	enum verdict_reason reason;
+	int rule;          /* the rule that decided (or, with REASON_PORT, that came nearest); -1: none. See policy_rule. */
+	const char *range; /* REASON_SPECIAL: what kind ("private"); static */
+};
+
+/* What is asked. One of name and addr at least. */
+struct policy_request {
+	const char *name;           /* normal (hostname_normal); NULL: a bare address */
+	const struct address *addr; /* what is about to be connected to; NULL: not resolved yet */
+	uint16_t port;              /* 0: is there any port that is allowed? (for DNS) */
+};
+
+struct policy;
+
+/*
+ * Compiles egress.allow and egress.deny. p: borrowed, must outlive the policy (origins point into it). A deny rule without
+ * ports denies every port. Return: 0, or -EINVAL with file:line where a rule does not parse.
+ */
+int policy_new(const struct profile *p, struct policy **out, struct err *e);
+void policy_free(struct policy *p);
+
+/* This host's own addresses, closed to names and `*`. Copied; replaces what was set. */
+void policy_set_own(struct policy *p, const struct address *own, size_t n);
+
+struct verdict policy_decide(const struct policy *p, const struct policy_request *q);
+
+/* Does a deny rule forbid the name on the port, whatever allows it? (A name seen in a stream that an address rule opened.) */
+struct verdict policy_denied_name(const struct policy *p, const char *name, uint16_t port);
+
+/* The rule as written and where it stands. Return: NULL for -1. */
+const struct val_item *policy_rule(const struct policy *p, int rule);
+
+/* A reason in words for people, without the object: "no rule allows it". range: of the verdict. Return: static text. */
+const char *policy_reason_text(enum verdict_reason reason);
+/* A word for machines: "no-rule". */
+const char *policy_reason_word(enum verdict_reason reason);
+
+/* For the plumbing: what the allow rules can reach at all, whatever the names. */
+struct policy_reach {
+	struct rule_ports *ports; /* sorted, disjoint; owned */
+	size_t n_ports;
+	bool any_address;         /* a `*` rule */
+	struct rule *nets;        /* the address rules; owned */
+	size_t n_nets;
+};
+void policy_reach(const struct policy *p, struct policy_reach *out);
+void policy_reach_free(struct policy_reach *r);
+
+/* Room for "file:line: rule" and such. */
+#define POLICY_TEXT_MAX 1024
+/*
+ * The whole verdict in words: "private address", "egress.allow at npm.ini:12 (*.npmjs.test)". buf: any size. Return: buf.
+ */
+const char *policy_verdict_text(const struct policy *p, const struct verdict *v, char *buf, size_t len);
+
+#endif

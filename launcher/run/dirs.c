@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "run/dirs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "sys/path.h"
+#include "sys/tree.h"
+
+#include "base/banned.h"
+
+/* An overlay's root looks like its upper's: give that the mode of what lies under it. */
+static int copy_upper_modes(const struct plan *plan, struct err *e)
+{
+	for (size_t i = 0; i < plan->n_steps; i++) {
+		const struct mount_step *s = &plan->steps[i];
+		struct stat st;
+
+		/* With an inode: the lower is the host's, and the upper is a fresh layer. */
+		if (s->op != MOUNT_OVERLAY || !s->upper || !s->ino)
+			continue;
+		if (stat(s->source, &st) < 0 || chmod(s->upper, st.st_mode & 0777) < 0)
+			return err_errno(e, errno, "%s", s->upper);
+	}
+	return 0;
+}
+
+int dirs_make(struct supervisor *s, struct err *e)
+{
+	int fd;
+
+	for (size_t i = 0; i < s->plan.make_dirs.n; i++)
+		if (mkdir(s->plan.make_dirs.v[i], 0700) < 0)
+			return err_errno(e, errno, "cannot create the directory %s", s->plan.make_dirs.v[i]);
+	if (copy_upper_modes(&s->plan, e) < 0)
+		return -e->code;
+	fd = openat(s->run_dir, "events.jsonl", O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd < 0 ? err_errno(e, errno, "%s/events.jsonl", s->run_path) : fd;
+}
+
+static int remove_path(const char *path, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+	cleanup_free char *parent = mem_strndup(path, (size_t)(slash - path));
+	cleanup_fd int fd = open(*parent ? parent : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_errno(e, errno, "%s", parent);
+	return tree_remove(fd, slash + 1, e);
+}
+
+int dirs_remove(struct supervisor *s, struct err *e)
+{
+	const char *last = NULL;
+	struct err err;
+	int first = 0;
+
+	for (size_t i = 0; i < s->plan.make_dirs.n; i++) {
+		const char *dir = s->plan.make_dirs.v[i];
+		int r;
+
+		/* What lies in one that was removed is gone with it; artifacts are the run's result. */
+		if ((last && path_is_beneath(dir, last)) || str_has_suffix(dir, "/artifacts"))
+			continue;
+		last = dir;
+		r = remove_path(dir, &err);
+		if (r < 0 && first == 0) {
+			first = r;
+			*e = err;
+		}
+	}
+	return first;
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The supervisor's one loop: what the box says, signals of the caller, the terminal, the clock. The box's word is drained
+ * before its end is believed: both can be ready at once (bubblewrap says why in its monitor).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "box/seccomp.h"
+#include "run/supervisor.h"
+#include "sys/fd.h"
+
+#include "base/banned.h"
+
+/* epoll_data of each source. */
+enum source { SOURCE_CONTROL, SOURCE_INIT, SOURCE_SIGNALS, SOURCE_PARENT, SOURCE_CLOCK, SOURCE_STDIN, SOURCE_TTY, SOURCE_SECCOMP };
+
+uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int watch(struct supervisor *s, int fd, enum source source, uint32_t events, struct err *e)
+{
+	struct epoll_event ev = {.events = events, .data.u32 = source};
+
+	if (fd < 0)
+		return 0;
+	if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+		return err_errno(e, errno, "epoll");
+	return 0;
+}
+
+static void unwatch(struct supervisor *s, int fd)
+{
+	epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* --- ending --- */
+
+static void kill_box(struct supervisor *s)
+{
+	/* Pid 1 takes everything in its namespace with it. */
+	if (s->init_pidfd >= 0)
+		pidfd_send_signal(s->init_pidfd, SIGKILL, NULL, 0);
+}
+
+static void signal_command(struct supervisor *s, int signum, bool group)
+{
+	struct box_msg msg = {.type = BOX_SIGNAL, .signum = (uint32_t)signum, .group = group};
+
+	fd_send(s->control, &msg, sizeof(msg), NULL, 0);
+}
+
+static void arm_clock(struct supervisor *s);
+
+/* Asks the command to end, and has everything killed after the grace. */
+static void begin_end(struct supervisor *s, enum run_reason reason, uint64_t grace_ms)
+{
+	if (s->pending == REASON_NONE)
+		s->pending = reason;
+	if (!s->command_started || grace_ms == 0) {
+		kill_box(s);
+		return;
+	}
+	signal_command(s, SIGTERM, true);
+	signal_command(s, SIGCONT, true); /* a stopped one could not take it */
+	s->kill_at_ms = now_ms() + grace_ms;
+	arm_clock(s);
+}
+
+/* --- the clock --- */
+
+static uint64_t wall_limit_ms(const struct supervisor *s)
+{
+	return s->profile->limits.wall_time.ms;
+}
+
+static uint64_t elapsed_ms(const struct supervisor *s)
+{
+	return now_ms() - ((uint64_t)s->started.tv_sec * 1000 + (uint64_t)s->started.tv_nsec / 1000000);
+}
+
+static void arm_clock(struct supervisor *s)
+{
+	uint64_t limit = wall_limit_ms(s), at = 0, elapsed = elapsed_ms(s);
+	struct itimerspec spec = {0};
+
+	if (s->deadline < 0)
+		return;
+	if (s->kill_at_ms) {
+		uint64_t now = now_ms();
+
+		at = s->kill_at_ms > now ? s->kill_at_ms - now : 1;
+	} else if (limit) {
+		uint64_t next = s->wall_warned ? limit : limit / 5 * 4;
+
+		at = next > elapsed ? next - elapsed : 1;
+	}
+	spec.it_value.tv_sec = (time_t)(at / 1000);
+	spec.it_value.tv_nsec = (long)(at % 1000) * 1000000;
+	timerfd_settime(s->deadline, 0, &spec, NULL);
+}
+
+static json_t *limit_fields(const char *limit, uint64_t value, uint64_t used)
+{
+	return json_pack("{s:s, s:I, s:I}", "limit", limit, "value", (json_int_t)value, "used", (json_int_t)used);
+}
+
+static int on_clock(struct supervisor *s, struct err *e)
+{
+	uint64_t limit = wall_limit_ms(s), elapsed = elapsed_ms(s), ticks;
+	int r = 0;
+
+	if (read(s->deadline, &ticks, sizeof(ticks)) < 0 && errno != EAGAIN)
+		return err_errno(e, errno, "timerfd");
+	if (s->kill_at_ms) {
+		if (now_ms() >= s->kill_at_ms)
+			kill_box(s);
+	} else if (limit && elapsed >= limit) {
+		r = record_event(s, EVENT_LIMIT_HIT, limit_fields("limits.wall-time", limit, elapsed), e);
+		begin_end(s, REASON_TIMEOUT, s->profile->limits.grace.ms);
+	} else if (limit && !s->wall_warned && elapsed >= limit / 5 * 4) {
+		s->wall_warned = true;
+		r = record_event(s, EVENT_LIMIT_WARN, limit_fields("limits.wall-time", limit, elapsed), e);
+	}
+	arm_clock(s);
+	return r;
+}
+
+/* --- the caller's signals --- */
+
+static void on_stop(struct supervisor *s)
+{
+	/* The caller's shell expects its job to stop. */
+	signal_command(s, SIGTSTP, true);
+	raise(SIGSTOP);
+	signal_command(s, SIGCONT, true);
+}
+
+static void on_signal(struct supervisor *s, const struct signalfd_siginfo *info)
+{
+	/* A key of the caller's terminal meant the whole foreground group (signal(7): SI_KERNEL). */
+	bool group = info->ssi_code == SI_KERNEL;
+
+	switch (info->ssi_signo) {
+	case SIGWINCH:
+		terminal_resize(&s->terminal);
+		if (s->terminal.master < 0)
+			signal_command(s, SIGWINCH, true);
+		return;
+	case SIGCHLD:
+		return; /* the pidfd says it */
+	case SIGTSTP:
+		on_stop(s);
+		return;
+	case SIGTERM:
+		/* `agentbox stop`: the value is the grace in milliseconds. */
+		if (info->ssi_code == SI_QUEUE && info->ssi_int >= 0) {
+			begin_end(s, REASON_CANCELLED, (uint64_t)info->ssi_int);
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	if (!s->command_started)
+		begin_end(s, REASON_CANCELLED, 0);
+	else
+		signal_command(s, (int)info->ssi_signo, group);
+}
+
+static int on_signals(struct supervisor *s, struct err *e)
+{
+	struct signalfd_siginfo info;
+	ssize_t n;
+
+	while ((n = read(s->signals, &info, sizeof(info))) == sizeof(info))
+		on_signal(s, &info);
+	return n < 0 && errno != EAGAIN && errno != EINTR ? err_errno(e, errno, "signalfd") : 0;
+}
+
+/* --- the box's word --- */
+
+static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *fds, size_t n_fds, struct err *e)
+{
+	struct box_msg go = {.type = BOX_GO};
+	size_t next = 0;
+	int r = 0;
+
+	if (msg->fds & BOX_FD_TTY && next < n_fds) {
+		r = terminal_start(&s->terminal, fds[next++], e);
+		if (r == 0)
+			r = watch(s, STDIN_FILENO, SOURCE_STDIN, EPOLLIN, e);
+		if (r == 0)
+			r = watch(s, s->terminal.master, SOURCE_TTY, EPOLLIN, e);
+	}
+	if (r == 0 && msg->fds & BOX_FD_SECCOMP && next < n_fds) {
+		s->seccomp_listener = fds[next++];
+		r = watch(s, s->seccomp_listener, SOURCE_SECCOMP, EPOLLIN, e);
+	}
+	for (; next < n_fds; next++)
+		close(fds[next]);
+	if (r == 0)
+		r = record_ready(s, e);
+	if (r < 0)
+		return r;
+	r = fd_send(s->control, &go, sizeof(go), NULL, 0);
+	return r == -EPIPE ? 0 : r;
+}
+
+/* Whoever waits for the end of the caller's streams is not kept waiting by us. */
+static void release_streams(struct supervisor *s)
+{
+	int null;
+
+	if (s->plan.tty)
+		return;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return;
+	for (int fd = 0; fd <= 1; fd++)
+		if (s->log.copy_fd != fd && s->options->status_fd != fd)
+			dup2(null, fd);
+	close(null);
+}
+
+static int on_message(struct supervisor *s, const struct box_msg *msg, const int *fds, size_t n_fds, struct err *e)
+{
+	switch (msg->type) {
+	case BOX_READY:
+		return on_ready(s, msg, fds, n_fds, e);
+	case BOX_FAILED:
+		words_box_failed(s, msg);
+		s->reason = REASON_SETUP_FAILED;
+		return 0;
+	case BOX_STARTED:
+		s->command_started = true;
+		release_streams(s);
+		if (s->pending != REASON_NONE)
+			kill_box(s);
+		return 0;
+	case BOX_NOT_EXEC:
+		s->reason = msg->errnum == ENOENT || msg->errnum == ENOTDIR ? REASON_NOT_FOUND : REASON_NOT_EXECUTABLE;
+		err_errno(&s->error, msg->errnum, "%s", s->plan.argv.v[0]);
+		return 0;
+	case BOX_EXITED:
+		s->command_ended = true;
+		s->exited = *msg;
+		return 0;
+	default:
+		return err_set(e, EPROTO, "the box sent a message that makes no sense (type %u)", msg->type);
+	}
+}
+
+/* Return: 1 something was read; 0 nothing is there; -errno. */
+static int drain_one(struct supervisor *s, struct err *e)
+{
+	struct box_msg msg;
+	struct pollfd pfd = {.fd = s->control, .events = POLLIN};
+	int fds[FD_SEND_MAX];
+	size_t n_fds = 0;
+	ssize_t n;
+	int r;
+
+	if (s->control < 0 || poll(&pfd, 1, 0) <= 0 || !(pfd.revents & (POLLIN | POLLHUP)))
+		return 0;
+	n = fd_recv(s->control, &msg, sizeof(msg), fds, FD_SEND_MAX, &n_fds);
+	if (n <= 0 || n != sizeof(msg)) {
+		for (size_t i = 0; i < n_fds; i++)
+			close(fds[i]);
+		unwatch(s, s->control);
+		return 0;
+	}
+	r = on_message(s, &msg, fds, n_fds, e);
+	return r < 0 ? r : 1;
+}
+
+static int drain_control(struct supervisor *s, struct err *e)
+{
+	int r;
+
+	while ((r = drain_one(s, e)) > 0)
+		;
+	return r;
+}
+
+/* --- sources --- */
+
+static void on_tty(struct supervisor *s, uint32_t events)
+{
+	struct epoll_event ev = {.data.u32 = SOURCE_TTY};
+
+	if (!terminal_output(&s->terminal, events)) {
+		unwatch(s, s->terminal.master);
+		return;
+	}
+	ev.events = terminal_events(&s->terminal);
+	epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->terminal.master, &ev);
+}
+
+static void on_stdin(struct supervisor *s)
+{
+	struct epoll_event ev = {.data.u32 = SOURCE_TTY};
+
+	if (s->terminal.in_len) { /* the box does not take it: wait for it, not for more */
+		unwatch(s, STDIN_FILENO);
+		return;
+	}
+	if (terminal_input(&s->terminal) < 0) {
+		unwatch(s, STDIN_FILENO);
+		signal_command(s, SIGHUP, true);
+		return;
+	}
+	ev.events = terminal_events(&s->terminal);
+	epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->terminal.master, &ev);
+}
+
+static int on_event(struct supervisor *s, const struct epoll_event *ev, struct err *e)
+{
+	switch ((enum source)ev->data.u32) {
+	case SOURCE_CONTROL:
+		return drain_control(s, e);
+	case SOURCE_INIT:
+		s->init_gone = true;
+		return 0;
+	case SOURCE_SIGNALS:
+		return on_signals(s, e);
+	case SOURCE_PARENT:
+		unwatch(s, s->parent_pidfd);
+		begin_end(s, REASON_CANCELLED, 0);
+		return 0;
+	case SOURCE_CLOCK:
+		return on_clock(s, e);
+	case SOURCE_STDIN:
+		on_stdin(s);
+		return 0;
+	case SOURCE_TTY:
+		on_tty(s, ev->events);
+		/* Room again: listen to the caller again. */
+		if (!s->terminal.in_len)
+			watch(s, STDIN_FILENO, SOURCE_STDIN, EPOLLIN, NULL);
+		return 0;
+	case SOURCE_SECCOMP:
+		record_refused_call(s);
+		return 0;
+	}
+	return 0;
+}
+
+static int loop_start(struct supervisor *s, struct err *e)
+{
+	int r;
+
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll < 0)
+		return err_errno(e, errno, "epoll");
+	s->deadline = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (s->deadline < 0)
+		return err_errno(e, errno, "timerfd");
+	r = watch(s, s->control, SOURCE_CONTROL, EPOLLIN, e);
+	if (r == 0)
+		r = watch(s, s->init_pidfd, SOURCE_INIT, EPOLLIN, e);
+	if (r == 0)
+		r = watch(s, s->signals, SOURCE_SIGNALS, EPOLLIN, e);
+	if (r == 0)
+		r = watch(s, s->parent_pidfd, SOURCE_PARENT, EPOLLIN, e);
+	if (r == 0)
+		r = watch(s, s->deadline, SOURCE_CLOCK, EPOLLIN, e);
+	arm_clock(s);
+	return r;
+}
+
+/* Waits until pid 1 has been reaped: then nothing of the box runs any more. */
+static void reap_init(struct supervisor *s)
+{
+	siginfo_t info;
+
+	while (waitid(P_PIDFD, (id_t)s->init_pidfd, &info, WEXITED) < 0 && errno == EINTR)
+		;
+	s->init_gone = true;
+}
+
+int loop_run(struct supervisor *s, struct err *e)
+{
+	int r = loop_start(s, e);
+
+	while (r == 0 && !s->init_gone) {
+		struct epoll_event events[8];
+		int n = epoll_wait(s->epoll, events, 8, -1);
+
+		if (n < 0 && errno != EINTR)
+			r = err_errno(e, errno, "epoll");
+		for (int i = 0; r == 0 && i < n; i++)
+			r = on_event(s, &events[i], e);
+	}
+	if (r == 0)
+		r = drain_control(s, e);
+	if (r < 0)
+		kill_box(s);
+	reap_init(s);
+	terminal_finish(&s->terminal);
+	return r;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "run/prune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "event/event.h"
+#include "sys/path.h"
+#include "sys/syscalls.h"
+#include "sys/tree.h"
+
+#include "base/banned.h"
+
+/*
+ * The directory that holds an absolute path's last component, without following any link. *name points into `path`.
+ * Return: descriptor; -ENOENT where it is gone; -errno with `e`.
+ */
+static int prune_parent(char *path, const char **name, struct err *e)
+{
+	char *slash = strrchr(path, '/');
+	int fd;
+
+	if (path[0] != '/' || !slash[1] || str_eq(slash + 1, "..") || str_eq(slash + 1, "."))
+		return err_set(e, EINVAL, "run.json: %.200s is no absolute path that could be removed", path);
+	*name = slash + 1;
+	*slash = '\0';
+	fd = sys_openat2(AT_FDCWD, *path ? path : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return -ENOENT;
+	return fd < 0 ? err_errno(e, errno, "cannot open %.200s to clean it up", path) : fd;
+}
+
+static int prune_leftover(char *path, struct err *e)
+{
+	const char *name;
+	cleanup_fd int parent = prune_parent(path, &name, e);
+	struct stat st;
+
+	if (parent < 0)
+		return parent == -ENOENT ? 0 : parent;
+	if (!str_has_prefix(name, ".agentbox-"))
+		return err_set(e, EPERM, "run.json: %.200s/%.200s is not named as agentbox names things; left alone", path, name);
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_errno(e, errno, "%.200s/%.200s", path, name);
+	if (st.st_uid != geteuid())
+		return err_set(e, EPERM, "%.200s/%.200s belongs to uid %u, not to you; left alone", path, name, st.st_uid);
+	if (tree_remove(parent, name, e) < 0)
+		return err_prefix(e, "%.200s/%.200s", path, name);
+	return 0;
+}
+
+static int prune_cgroup(char *path, struct err *e)
+{
+	const char *name;
+	cleanup_fd int parent = prune_parent(path, &name, e);
+	struct statfs fs;
+
+	if (parent < 0)
+		return parent == -ENOENT ? 0 : parent;
+	if (fstatfs(parent, &fs) < 0)
+		return err_errno(e, errno, "%.200s", path);
+	if (fs.f_type != CGROUP2_SUPER_MAGIC && fs.f_type != CGROUP_SUPER_MAGIC)
+		return err_set(e, EPERM, "run.json: %.200s/%.200s is no cgroup; left alone", path, name);
+	if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return err_errno(e, errno, "cannot remove the cgroup %.200s/%.200s", path, name);
+	return 0;
+}
+
+static int prune_each(const json_t *paths, int (*remove)(char *path, struct err *e), struct err *e)
+{
+	const json_t *item;
+	size_t i;
+	int first = 0;
+
+	json_array_foreach(paths, i, item) {
+		cleanup_str struct str path = {0};
+		struct err later;
+		int r;
+
+		if (!json_is_string(item))
+			continue;
+		event_text_bytes(json_string_value(item), &path);
+		if (!path.len)
+			continue;
+		r = remove(path.text, first ? &later : e);
+		first = first ? first : r;
+	}
+	return first;
+}
+
+int prune_leftovers(const json_t *run, struct err *e)
+{
+	struct err later;
+	int r = prune_each(json_object_get(run, "leftovers"), prune_leftover, e);
+	int cgroups = prune_each(json_object_get(run, "cgroups"), prune_cgroup, r < 0 ? &later : e);
+
+	return r < 0 ? r : cgroups;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The record of a run: run.json and the events that the supervisor itself has to tell. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "box/gitrepo.h"
+#include "box/landlock.h"
+#include "box/seccomp.h"
+#include "box/syscalls.h"
+#include "config.h"
+#include "run/artifacts.h"
+#include "run/changes.h"
+#include "run/supervisor.h"
+#include "sys/procstat.h"
+
+#include "base/banned.h"
+
+/* A string or JSON's null. */
+static json_t *text_or_null(const char *text)
+{
+	return text ? event_text_z(text) : json_null();
+}
+
+int record_event(struct supervisor *s, enum event_type type, json_t *fields, struct err *e)
+{
+	int r;
+
+	json_incref(fields);
+	r = event_write(&s->log, type, fields, e);
+	if (r == 0) {
+		json_t *probe = json_copy(fields);
+
+		json_object_set_new(probe, "type", json_string(event_type_info(type)->name));
+		s->denied_count += event_is_denied(probe);
+		json_decref(probe);
+	}
+	json_decref(fields);
+	return r;
+}
+
+static json_t *mechanism(bool in_force, const char *why)
+{
+	json_t *m = json_object();
+
+	json_object_set_new(m, "in_force", json_boolean(in_force));
+	if (!in_force)
+		json_object_set_new(m, "why", json_string(why ? why : "not asked for"));
+	return m;
+}
+
+static json_t *mechanisms(const struct supervisor *s)
+{
+	const struct landlock_plan *l = &s->plan.landlock;
+	json_t *all = json_object(), *m = mechanism(s->plan.seccomp.insns != NULL, "syscalls.policy = off");
+	static const char *const policies[] = {"default", "strict", "off"};
+
+	json_object_set_new(m, "policy", json_string(policies[s->profile->syscalls.policy.v]));
+	json_object_set_new(all, "seccomp", m);
+	m = mechanism(l->wanted, l->why_not);
+	if (l->wanted)
+		json_object_set_new(m, "abi", json_integer(l->abi));
+	json_object_set_new(all, "landlock", m);
+	json_object_set_new(all, "network", mechanism(s->plan.private_network, "egress.mode = host"));
+	json_object_set_new(all, "nested-namespaces-off", mechanism(!s->plan.nested_namespaces, "syscalls.nested-namespaces = yes"));
+	json_object_set_new(all, "rlimits", mechanism(s->plan.rlimits.n > 0, NULL));
+	return all;
+}
+
+/* SHA-256 of the effective profile as `show` prints it. hex: 65 bytes. */
+static void profile_digest(const struct profile *p, char *hex)
+{
+	unsigned char digest[crypto_hash_sha256_BYTES];
+	cleanup_str struct str text = {0};
+
+	profile_print(p, false, &text);
+	crypto_hash_sha256(digest, (const unsigned char *)text.text, text.len);
+	str_hex(digest, sizeof(digest), hex);
+}
+
+static const char *profile_file(const struct profile *p)
+{
+	return p->files.n ? p->files.v[0] : NULL;
+}
+
+static json_t *start_fields(const struct supervisor *s)
+{
+	cleanup_free char *commit = s->plan.repo ? git_head_commit(s->plan.repo) : NULL;
+	char digest[2 * crypto_hash_sha256_BYTES + 1];
+	json_t *fields = json_object();
+	struct utsname host;
+
+	profile_digest(s->profile, digest);
+	if (uname(&host) < 0)
+		host.release[0] = '\0';
+	json_object_set_new(fields, "version", json_string(PACKAGE_VERSION));
+	json_object_set_new(fields, "profile", event_text_z(s->options->profile_name));
+	json_object_set_new(fields, "profile_file", text_or_null(profile_file(s->profile)));
+	json_object_set_new(fields, "profile_sha256", json_string(digest));
+	json_object_set_new(fields, "argv", event_text_v(s->plan.argv.v));
+	json_object_set_new(fields, "cwd", event_text_z(s->plan.cwd));
+	json_object_set_new(fields, "repo", text_or_null(s->plan.repo));
+	json_object_set_new(fields, "repo_commit", text_or_null(commit));
+	json_object_set_new(fields, "kernel", json_string(host.release));
+	json_object_set_new(fields, "uid", json_integer(s->host.uid));
+	json_object_set_new(fields, "mechanisms", mechanisms(s));
+	return fields;
+}
+
+static json_t *start_time(pid_t pid)
+{
+	uint64_t start;
+
+	return procstat_start(pid, &start) < 0 ? json_null() : json_integer((json_int_t)start);
+}
+
+static json_t *time_now(void)
+{
+	struct timespec t;
+	char text[40];
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return json_string(event_time_text(&t, text));
+}
+
+/* run.json as it is while the command runs: what was asked and what prune must know. */
+static json_t *run_json(const struct supervisor *s)
+{
+	json_t *run = json_object();
+
+	json_object_set_new(run, "id", json_string(s->id));
+	json_object_set_new(run, "task", text_or_null(s->plan.task_id));
+	json_object_set_new(run, "profile", event_text_z(s->options->profile_name));
+	json_object_set_new(run, "argv", event_text_v(s->plan.argv.v));
+	json_object_set_new(run, "cwd", event_text_z(s->plan.cwd));
+	json_object_set_new(run, "repo", text_or_null(s->plan.repo));
+	json_object_set_new(run, "pid", json_integer(getpid()));
+	json_object_set_new(run, "pid_start", start_time(getpid()));
+	json_object_set_new(run, "started", time_now());
+	json_object_set_new(run, "state", json_string("running"));
+	json_object_set_new(run, "leftovers", s->plan.leftovers.n ? event_text_v(s->plan.leftovers.v) : json_array());
+	json_object_set_new(run, "cgroups", json_array());
+	if (s->init) {
+		json_object_set_new(run, "init_pid", json_integer(s->init));
+		json_object_set_new(run, "init_pid_start", start_time(s->init));
+	}
+	return run;
+}
+
+int record_start(struct supervisor *s, struct err *e)
+{
+	int r;
+
+	s->record = run_json(s);
+	r = state_run_write(s->run_dir, s->record, e);
+	return r < 0 ? r : record_event(s, EVENT_RUN_START, start_fields(s), e);
+}
+
+static uint64_t since_start_us(const struct supervisor *s)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)((t.tv_sec - s->started.tv_sec) * 1000000 + (t.tv_nsec - s->started.tv_nsec) / 1000);
+}
+
+int record_ready(struct supervisor *s, struct err *e)
+{
+	json_t *names = json_pack("[s,s,s,s,s,s]", "user", "mount", "pid", "ipc", "uts", "cgroup");
+
+	if (s->plan.private_network)
+		json_array_append_new(names, json_string("net"));
+	return record_event(s, EVENT_BOX_READY,
+			    json_pack("{s:f, s:i, s:o}", "setup_ms", (double)since_start_us(s) / 1000.0, "init_pid", (int)s->init,
+				      "namespaces", names),
+			    e);
+}
+
+void record_refused_call(struct supervisor *s)
+{
+	struct seccomp_denied denied;
+	char text[SYSCALL_NAME_MAX];
+	const char *name;
+	int r = seccomp_notify_read(s->seccomp_listener, &s->plan.seccomp, &denied);
+
+	if (r < 0) { /* the last process under the filter is gone */
+		close(s->seccomp_listener);
+		s->seccomp_listener = -1;
+		return;
+	}
+	if (r == 0)
+		return;
+	name = syscall_name(denied.nr, text);
+	if (!s->refused_calls)
+		s->refused_calls = json_object();
+	json_object_set_new(s->refused_calls, name,
+			    json_integer(json_integer_value(json_object_get(s->refused_calls, name)) + 1));
+}
+
+static int record_refused_calls(struct supervisor *s, struct err *e)
+{
+	const char *name;
+	json_t *count;
+	int r = 0;
+
+	json_object_foreach(s->refused_calls, name, count) {
+		int one = record_event(s, EVENT_SYSCALL_DENIED, json_pack("{s:s, s:O}", "name", name, "count", count), e);
+
+		if (r == 0)
+			r = one;
+	}
+	return r;
+}
+
+static void outcome_fields(const struct supervisor *s, json_t *fields)
+{
+	json_object_set_new(fields, "exit_code", s->exit_code >= 0 ? json_integer(s->exit_code) : json_null());
+	json_object_set_new(fields, "signal", s->signum >= 0 ? json_integer(s->signum) : json_null());
+}
+
+static int record_command_exit(struct supervisor *s, struct err *e)
+{
+	json_t *fields;
+
+	if (!s->command_ended)
+		return 0;
+	fields = json_object();
+	outcome_fields(s, fields);
+	json_object_set_new(fields, "core", json_boolean(WIFSIGNALED(s->exited.wait_status) && WCOREDUMP(s->exited.wait_status)));
+	json_object_set_new(fields, "user_ms", json_integer((json_int_t)(s->exited.user_us / 1000)));
+	json_object_set_new(fields, "system_ms", json_integer((json_int_t)(s->exited.system_us / 1000)));
+	json_object_set_new(fields, "max_rss", json_integer((json_int_t)(s->exited.max_rss_kb * 1024)));
+	return record_event(s, EVENT_COMMAND_EXIT, fields, e);
+}
+
+/* What the overlay's layer holds, against what it lies on. */
+static int record_changes(struct supervisor *s, struct err *e)
+{
+	cleanup_fd int upper = -1, lower = -1;
+
+	if (!s->plan.repo_upper)
+		return 0;
+	upper = open(s->plan.repo_upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	lower = open(s->plan.repo, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (upper < 0 || lower < 0)
+		return err_errno(e, errno, "cannot look at the changes in %s", s->plan.repo_upper);
+	return changes_record(upper, lower, &s->log, e);
+}
+
+static int record_artifacts(struct supervisor *s, json_t *end, struct err *e)
+{
+	struct artifacts_summary summary = {0};
+	cleanup_fd int dir = -1;
+	int r;
+
+	for (size_t i = 0; i < s->plan.n_steps && dir < 0; i++)
+		if (str_eq(s->plan.steps[i].dest, "/workspace/artifacts"))
+			dir = open(s->plan.steps[i].source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return err_errno(e, errno, "cannot look at the artifacts");
+	r = artifacts_record(dir, &s->log, &summary, e);
+	json_object_set_new(end, "artifacts", artifacts_summary_json(&summary));
+	return r;
+}
+
+/* The first failure is kept in `e`; the rest is written all the same. */
+static void keep_first(int *first, struct err *e, int r, const struct err *err)
+{
+	if (r >= 0 || *first < 0)
+		return;
+	*first = r;
+	*e = *err;
+}
+
+int record_end(struct supervisor *s, struct err *e)
+{
+	json_t *end = json_object();
+	struct err err = {0};
+	int first = 0;
+
+	if (s->command_started) {
+		keep_first(&first, e, record_refused_calls(s, &err), &err);
+		keep_first(&first, e, record_command_exit(s, &err), &err);
+		keep_first(&first, e, record_changes(s, &err), &err);
+		keep_first(&first, e, record_artifacts(s, end, &err), &err);
+	}
+	json_object_set_new(end, "reason", json_string(reason_name(s->reason)));
+	outcome_fields(s, end);
+	json_object_set_new(end, "status", json_integer(s->status));
+	if (s->error.msg[0])
+		json_object_set_new(end, "message", event_text_z(s->error.msg));
+	json_object_set_new(end, "wall_ms", json_integer((json_int_t)(since_start_us(s) / 1000)));
+	json_object_set_new(end, "user_ms", json_integer((json_int_t)(s->exited.user_us / 1000)));
+	json_object_set_new(end, "system_ms", json_integer((json_int_t)(s->exited.system_us / 1000)));
+	json_object_set_new(end, "denied", json_integer((json_int_t)s->denied_count));
+	keep_first(&first, e, event_write(&s->log, EVENT_RUN_END, json_incref(end), &err), &err);
+
+	json_object_set_new(s->record, "state", json_string("ended"));
+	json_object_set_new(s->record, "ended", time_now());
+	json_object_set(s->record, "reason", json_object_get(end, "reason"));
+	json_object_set(s->record, "exit_code", json_object_get(end, "exit_code"));
+	json_object_set(s->record, "signal", json_object_get(end, "signal"));
+	json_object_set(s->record, "message", json_object_get(end, "message"));
+	keep_first(&first, e, state_run_write(s->run_dir, s->record, &err), &err);
+	if (s->options->status_fd >= 0) {
+		char *text = json_dumps(end, JSON_COMPACT);
+
+		if (text)
+			dprintf(s->options->status_fd, "%s\n", text);
+		free(text);
+	}
+	json_decref(end);
+	return first;
+}

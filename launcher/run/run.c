@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "run/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <grp.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "box/build.h"
+#include "box/caps.h"
+#include "box/child.h"
+#include "run/dirs.h"
+#include "run/supervisor.h"
+#include "sys/path.h"
+#include "sys/syscalls.h"
+
+#include "base/banned.h"
+
+static void supervisor_init(struct supervisor *s, const struct run_options *options)
+{
+	*s = (struct supervisor){
+		.options = options,
+		.profile = options->profile,
+		.state = -1,
+		.run_dir = -1,
+		.init_pidfd = -1,
+		.control = -1,
+		.seccomp_listener = -1,
+		.epoll = -1,
+		.signals = -1,
+		.parent_pidfd = -1,
+		.deadline = -1,
+		.terminal.master = -1,
+		.log.fd = -1,
+		.log.copy_fd = -1,
+		.exit_code = -1,
+		.signum = -1,
+		.status = 125,
+	};
+	clock_gettime(CLOCK_MONOTONIC, &s->started);
+}
+
+static void supervisor_free(struct supervisor *s)
+{
+	int *fds[] = {&s->state, &s->run_dir, &s->init_pidfd, &s->control, &s->seccomp_listener, &s->epoll,
+		      &s->signals, &s->parent_pidfd, &s->deadline};
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
+		cleanup_fd_p(fds[i]);
+	json_decref(s->record);
+	json_decref(s->refused_calls);
+	plan_free(&s->plan);
+	free(s->state_path);
+	free(s->run_path);
+	free((void *)s->host.cwd);
+	free((void *)s->host.home);
+}
+
+/* --- the caller's side of things --- */
+
+/* Signals come through a descriptor; what the caller ignored or blocked is not inherited by our own logic. */
+static int take_signals(struct supervisor *s, struct err *e)
+{
+	static const int passed[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP, SIGALRM, SIGCHLD};
+	struct sigaction standard = {.sa_handler = SIG_DFL}, ignore = {.sa_handler = SIG_IGN};
+	sigset_t set;
+
+	/* With SIGCHLD ignored the kernel reaps pid 1 and its status is lost (wait(2), NOTES; case 5). */
+	sigaction(SIGCHLD, &standard, NULL);
+	sigaction(SIGPIPE, &ignore, NULL);
+	/* A background job that touches the terminal's modes would be stopped in the middle of restoring them. */
+	sigaction(SIGTTOU, &ignore, NULL);
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
+		sigaddset(&set, passed[i]);
+	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
+		return err_errno(e, errno, "sigprocmask");
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->signals < 0 ? err_errno(e, errno, "signalfd") : 0;
+}
+
+/* --die-with-parent means the process that started us, not the thread of it that did: a pidfd, no parent-death signal. */
+static int watch_parent(struct supervisor *s, struct err *e)
+{
+	pid_t parent = getppid();
+
+	if (!s->options->die_with_parent)
+		return 0;
+	s->parent_pidfd = pidfd_open(parent, 0);
+	if (s->parent_pidfd < 0)
+		return err_errno(e, errno, "--die-with-parent: the caller's process %d", parent);
+	if (getppid() != parent)
+		return err_set(e, ESRCH, "--die-with-parent: the caller has ended already");
+	return 0;
+}
+
+static int find_host(struct supervisor *s, struct err *e)
+{
+	const char *home = getenv("HOME");
+
+	s->host.uid = getuid();
+	s->host.gid = getgid();
+	s->host.environ = environ;
+	s->host.cwd = getcwd(NULL, 0);
+	if (!s->host.cwd)
+		return err_errno(e, errno, "the current directory");
+	if (s->host.cwd[0] != '/')
+		return err_set(e, ENOENT, "the current directory is not reachable from the root: %s", s->host.cwd);
+	s->host.home = home && *home == '/' ? realpath(home, NULL) : NULL;
+	if (s->options->dry_run) {
+		int r = state_path(&s->state_path, e);
+
+		if (r < 0)
+			return r;
+		snprintf(s->id, sizeof(s->id), "RUN");
+	} else {
+		char *given;
+
+		s->state = state_open(e);
+		if (s->state < 0)
+			return s->state;
+		if (state_path(&given, e) < 0)
+			return -e->code;
+		s->state_path = realpath(given, NULL);
+		free(given);
+		if (!s->state_path)
+			return err_errno(e, errno, "the state directory");
+		s->run_dir = state_run_create(s->state, s->id, e);
+		if (s->run_dir < 0)
+			return s->run_dir;
+	}
+	s->run_path = mem_printf("%s/runs/%s", s->state_path, s->id);
+	s->host.run_id = s->id;
+	s->host.run_dir = s->run_path;
+	s->host.state_dir = s->state_path;
+	return 0;
+}
+
+/* --- the box --- */
+
+/*
+ * Groups that the caller is in would still open the host's files to the box (case 31): root leaves them for the moment of
+ * the clone. Another user cannot; the README says so.
+ */
+static int clone_without_groups(struct clone_args *args, pid_t *pid, struct err *e)
+{
+	gid_t groups[256];
+	int n = getgroups(256, groups);
+	bool dropped = n > 0 && setgroups(0, NULL) == 0;
+
+	if (n < 0 || (geteuid() == 0 && n > 0 && !dropped))
+		return err_errno(e, errno, "cannot leave the caller's supplementary groups for the box");
+	*pid = sys_clone3(args);
+	if (*pid != 0 && dropped && setgroups((size_t)n, groups) < 0)
+		return err_errno(e, errno, "cannot take the caller's supplementary groups back");
+	if (*pid < 0)
+		return err_errno(e, errno, "cannot make the namespaces of the box; `agentbox doctor` says what is missing");
+	return 0;
+}
+
+static int start_box(struct supervisor *s, struct err *e)
+{
+	struct clone_args args = {
+		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
+		.exit_signal = SIGCHLD,
+	};
+	struct child_config config = {
+		.plan = &s->plan, .title = s->options->title, .title_len = s->options->title_len};
+	cleanup_fd int child_end = -1;
+	int pair[2], r;
+	mode_t mask;
+
+	if (s->plan.private_network)
+		args.flags |= CLONE_NEWNET;
+	args.pidfd = (uint64_t)(uintptr_t)&s->init_pidfd;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_errno(e, errno, "socketpair");
+	s->control = pair[0];
+	child_end = pair[1];
+	if (caps_prepare() < 0)
+		return err_set(e, EIO, "cannot read the process's capabilities");
+	mask = umask(0);
+	umask(mask);
+	config.umask = mask;
+	config.control = child_end;
+	r = clone_without_groups(&args, &s->init, e);
+	if (r < 0) {
+		s->init = 0;
+		return r;
+	}
+	if (s->init == 0)
+		child_main(&config);
+	return 0;
+}
+
+/* --- the outcome --- */
+
+static void judge(struct supervisor *s)
+{
+	int status = s->exited.wait_status;
+
+	if (s->command_ended && WIFEXITED(status)) {
+		s->exit_code = WEXITSTATUS(status);
+		s->reason = REASON_EXITED;
+		s->status = s->exit_code;
+	} else if (s->command_ended) {
+		s->signum = WTERMSIG(status);
+		s->reason = REASON_SIGNALED;
+		s->status = 128 + s->signum;
+	} else if (s->command_started) {
+		/* Pid 1 was killed with everything in the box: by us, by the kernel for memory, or by somebody outside. */
+		s->signum = SIGKILL;
+		s->reason = REASON_SIGNALED;
+		s->status = 128 + SIGKILL;
+	} else if (s->reason == REASON_NOT_FOUND) {
+		s->status = 127;
+	} else if (s->reason == REASON_NOT_EXECUTABLE) {
+		s->status = 126;
+	} else if (s->reason == REASON_NONE && s->pending == REASON_NONE) {
+		s->reason = REASON_SETUP_FAILED;
+		err_set(&s->error, ECHILD, "the box's first process was killed before the command was started");
+	}
+	if (s->pending == REASON_NONE || s->reason == REASON_NOT_FOUND || s->reason == REASON_NOT_EXECUTABLE)
+		return;
+	s->reason = s->pending;
+	if (s->pending == REASON_TIMEOUT)
+		s->status = 124;
+}
+
+/* The record may not be written by halves: what fails there is said, and makes a run that would have been 0 fail. */
+static void finish(struct supervisor *s)
+{
+	struct err e = {0};
+
+	if (s->logging && record_end(s, &e) < 0) {
+		fprintf(stderr, "agentbox: the record of run %s is not whole: %s\n", s->id, e.msg);
+		if (s->status == 0)
+			s->status = 125;
+	}
+	if (s->run_dir >= 0 && dirs_remove(s, &e) < 0)
+		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
+	if (event_log_close(&s->log, &e) < 0) {
+		fprintf(stderr, "agentbox: the record of run %s may not be on the disk: %s\n", s->id, e.msg);
+		if (s->status == 0)
+			s->status = 125;
+	}
+}
+
+static void summarise(const struct supervisor *s)
+{
+	if (s->options->quiet)
+		return;
+	if (s->denied_count)
+		fprintf(stderr, "agentbox: %llu denied or cut; agentbox log %s --denied\n", (unsigned long long)s->denied_count, s->id);
+	if (s->reason == REASON_TIMEOUT)
+		fprintf(stderr, "agentbox: the wall-clock time of the profile was used up\n");
+	if (s->options->verbose)
+		fprintf(stderr, "agentbox: run %s: %s; agentbox log %s\n", s->id, reason_name(s->reason), s->id);
+}
+
+static void report_error(const struct supervisor *s)
+{
+	cleanup_str struct str text = {0};
+
+	if (!s->error.msg[0])
+		return;
+	str_add_printable(&text, s->error.msg, strlen(s->error.msg));
+	fprintf(stderr, "agentbox: %s\n", text.text);
+}
+
+static int print_plan(const struct supervisor *s)
+{
+	cleanup_str struct str text = {0};
+
+	plan_print(&s->plan, &text);
+	fputs(text.text, stdout);
+	return fflush(stdout) == 0 ? 0 : 125;
+}
+
+/* Everything up to the running box. On failure s->reason says which kind. */
+static int prepare(struct supervisor *s, struct err *e)
+{
+	int r = take_signals(s, e);
+
+	if (r == 0)
+		r = watch_parent(s, e);
+	if (r == 0)
+		r = find_host(s, e);
+	if (r == 0) {
+		s->reason = REASON_REFUSED;
+		r = plan_build(&s->plan, s->profile, &s->options->request, &s->host, e);
+	}
+	if (r < 0 || s->options->dry_run)
+		return r;
+	r = dirs_make(s, e);
+	if (r < 0)
+		return r;
+	event_log_init(&s->log, r, s->id, s->plan.task_id);
+	s->log.copy_fd = s->options->event_fd;
+	s->logging = true;
+	s->reason = REASON_SETUP_FAILED;
+	return 0;
+}
+
+/* A run that was refused has a record too, if there is a place for it. */
+static void record_refusal(struct supervisor *s)
+{
+	int fd;
+
+	if (s->run_dir < 0 || s->logging)
+		return;
+	fd = openat(s->run_dir, "events.jsonl", O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	event_log_init(&s->log, fd, s->id, NULL);
+	s->log.copy_fd = s->options->event_fd;
+	s->logging = record_start(s, &(struct err){0}) == 0;
+}
+
+int run_command(const struct run_options *options)
+{
+	struct supervisor s;
+	int r;
+
+	supervisor_init(&s, options);
+	r = prepare(&s, &s.error);
+	if (r == 0 && options->dry_run) {
+		s.status = print_plan(&s);
+		goto out;
+	}
+	if (r == 0)
+		r = start_box(&s, &s.error);
+	/* The record exists before the command runs: the child waits for the word that the loop sends. */
+	if (r == 0) {
+		r = record_start(&s, &s.error);
+		if (r < 0 && s.init_pidfd >= 0)
+			pidfd_send_signal(s.init_pidfd, SIGKILL, NULL, 0);
+		if (r == 0) {
+			s.reason = REASON_NONE;
+			r = loop_run(&s, &s.error);
+		} else {
+			waitid(P_PIDFD, (id_t)s.init_pidfd, &(siginfo_t){0}, WEXITED);
+		}
+	} else {
+		record_refusal(&s);
+	}
+	if (r == 0)
+		judge(&s);
+	else if (s.reason == REASON_NONE)
+		s.reason = REASON_SETUP_FAILED;
+	finish(&s);
+	report_error(&s);
+	summarise(&s);
+out:
+	if (options->dry_run)
+		report_error(&s);
+	r = s.status;
+	supervisor_free(&s);
+	return r;
+}

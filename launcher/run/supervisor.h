@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the parts of a run's supervisor share. Internal to run/. */
+#ifndef AGENTBOX_RUN_SUPERVISOR_H
+#define AGENTBOX_RUN_SUPERVISOR_H
+
+#include <jansson.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "box/messages.h"
+#include "box/plan.h"
+#include "event/event.h"
+#include "run/run.h"
+#include "run/state.h"
+#include "run/terminal.h"
+
+/* INTERFACE, "run.end has reason". */
+enum run_reason {
+	REASON_NONE,
+	REASON_EXITED,
+	REASON_SIGNALED,
+	REASON_TIMEOUT,
+	REASON_OOM,
+	REASON_LIMIT,
+	REASON_CANCELLED,
+	REASON_REFUSED,
+	REASON_SETUP_FAILED,
+	REASON_NOT_EXECUTABLE,
+	REASON_NOT_FOUND,
+	REASON_LOST,
+};
+
+struct supervisor {
+	const struct run_options *options;
+	const struct profile *profile;
+	struct plan plan;
+	struct run_host host;
+	char id[STATE_ID_MAX];
+	char *state_path, *run_path;
+	int state, run_dir;     /* run_dir holds the lock */
+	struct event_log log;
+	bool logging;
+	json_t *record;         /* run.json */
+	struct timespec started; /* CLOCK_MONOTONIC */
+
+	pid_t init;             /* pid 1 of the box, as we see it; 0: none */
+	int init_pidfd, control, seccomp_listener, epoll, signals, parent_pidfd;
+	int deadline;           /* timerfd of the next wall-clock event, -1 without limit */
+	struct terminal terminal;
+	bool init_gone, command_started, command_ended;
+	enum run_reason pending; /* why we are ending the command, if we are */
+	uint64_t kill_at_ms;    /* CLOCK_MONOTONIC; 0: no kill is due */
+	bool wall_warned;
+	uint64_t denied_count;
+	json_t *refused_calls;  /* name -> count, with syscalls.log */
+
+	/* the outcome */
+	enum run_reason reason;
+	int exit_code, signum;  /* of the command; -1: not so */
+	int status;             /* of agentbox */
+	struct box_msg exited;
+	struct err error;       /* what to say where the command did not run */
+};
+
+const char *reason_name(enum run_reason reason);
+
+/* Milliseconds of CLOCK_MONOTONIC. */
+uint64_t now_ms(void);
+
+/* --- record.c: events and run.json --- */
+int record_start(struct supervisor *s, struct err *e);
+int record_ready(struct supervisor *s, struct err *e);
+/* Everything that comes after the command: changes, artifacts, run.end, run.json. Best effort; the first failure is in `e`. */
+int record_end(struct supervisor *s, struct err *e);
+/* Writes an event and counts it where it says that something was denied. fields: stolen. */
+int record_event(struct supervisor *s, enum event_type type, json_t *fields, struct err *e);
+
+/* Takes one refused system call from the listener (syscalls.log), and counts it. */
+void record_refused_call(struct supervisor *s);
+
+/* --- loop.c --- */
+/* Serves the box until pid 1 is gone. Return: 0 or -errno with `e`: the supervisor itself failed, and pid 1 was killed. */
+int loop_run(struct supervisor *s, struct err *e);
+
+/* --- words.c --- */
+/* What the child's BOX_FAILED means, with the object and what to do, in s->error. */
+void words_box_failed(struct supervisor *s, const struct box_msg *msg);
+
+#endif
