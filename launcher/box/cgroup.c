@@ -226,6 +226,7 @@ static void limit_set(struct cgroup *cg, struct cgroup_dir *d, const struct prof
 			 strerrordesc_np(-r));
 		return;
 	}
+	cg->why_not[limit][0] = '\0';
 	d->controllers |= 1U << limit;
 	cg->bounded |= 1U << limit;
 }

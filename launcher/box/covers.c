@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "box/covers.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct place {
 	bool writable_host; /* the command writes to the host's own files here */
 	bool overlay;       /* or to a layer over them */
 	struct strv missing; /* names relative to root that must not come into being */
+	struct strv missing_common; /* the same for a git directory's `commondir`, see protect_git_dir */
 };
 
 struct covers {
@@ -257,6 +259,71 @@ static int add_denied(struct covers *c, const struct profile *profile, struct er
 
 /* --- protect --- */
 
+/*
+ * gitrepository-layout(5): a file `commondir` in a git directory sends git to another directory for its configuration and
+ * hooks. Where it is missing, an empty directory in its place would stop git; a file that names the directory itself does not.
+ */
+static int protect_commondir(struct covers *c, const char *git_dir, struct err *e)
+{
+	cleanup_free char *path = path_join(git_dir, "commondir");
+	struct stat st;
+
+	if (lstat(path, &st) == 0)
+		return cover_host_path(c, path, MOUNT_PIN, (struct origin){0}, e);
+	for (size_t i = 0; i < c->n_places; i++) {
+		struct place *p = &c->places[i];
+		cleanup_free char *box_path = NULL;
+
+		if (!path_is_beneath(path, p->root) || !p->writable_host)
+			continue;
+		box_path = path_join(p->dest, path_below(path, p->root));
+		if (plan_at(c->plan, box_path) != &c->plan->steps[p->step])
+			continue;
+		strv_add(&p->missing_common, path_below(path, p->root));
+		cover(c, p, path_below(path, p->root), MOUNT_PIN, (struct origin){0});
+	}
+	return 0;
+}
+
+/* The linked work trees of a git directory: each says in `commondir` where its configuration is. */
+static int protect_worktrees(struct covers *c, const char *git_dir, struct err *e)
+{
+	cleanup_free char *path = path_join(git_dir, "worktrees");
+	cleanup_dir DIR *dir = opendir(path);
+	struct dirent *d;
+
+	if (!dir)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(e, errno, "%s", path);
+	while ((d = readdir(dir))) {
+		cleanup_free char *common = mem_printf("%s/%s/commondir", path, d->d_name);
+		cleanup_free char *config = mem_printf("%s/%s/config.worktree", path, d->d_name);
+		int r;
+
+		if (d->d_name[0] == '.')
+			continue;
+		r = cover_host_path(c, common, MOUNT_PIN, (struct origin){0}, e);
+		if (r == 0)
+			r = cover_host_path(c, config, MOUNT_PIN, (struct origin){0}, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* What runs code on the host from a git directory. */
+static int protect_git_dir(struct covers *c, const char *git_dir, struct err *e)
+{
+	static const char *const names[] = {"hooks", "config", "config.worktree", NULL};
+	int r = protect_commondir(c, git_dir, e);
+
+	for (const char *const *n = names; r == 0 && *n; n++) {
+		cleanup_free char *path = path_join(git_dir, *n);
+
+		r = cover_host_path(c, path, MOUNT_PIN, (struct origin){0}, e);
+	}
+	return r == 0 ? protect_worktrees(c, git_dir, e) : r;
+}
+
 static int protect_tree(struct covers *c, const struct profile *profile, const char *repo, const char *tree, struct err *e)
 {
 	cleanup_free char *dot_git = mem_printf("%s%s%s/.git", repo, *tree ? "/" : "", tree);
@@ -264,27 +331,13 @@ static int protect_tree(struct covers *c, const struct profile *profile, const c
 	int r = 0;
 
 	/* A link to the git directory elsewhere is itself what must not be replaced. */
-	if (lstat(dot_git, &st) == 0 && !S_ISDIR(st.st_mode))
-		r = cover_host_path(c, dot_git, MOUNT_PIN, (struct origin){0}, e);
+	if (lstat(dot_git, &st) == 0)
+		r = S_ISDIR(st.st_mode) ? protect_git_dir(c, dot_git, e) : cover_host_path(c, dot_git, MOUNT_PIN, (struct origin){0}, e);
 	for (size_t i = 0; r == 0 && i < profile->workspace.protect.n; i++) {
 		const struct val_item *item = &profile->workspace.protect.items[i];
 		cleanup_free char *path = mem_printf("%s%s%s/%s", repo, *tree ? "/" : "", tree, item->text);
 
 		r = cover_host_path(c, path, MOUNT_PIN, item->from, e);
-	}
-	return r;
-}
-
-/* What runs code on the host from a git directory. */
-static int protect_git_dir(struct covers *c, const char *git_dir, struct err *e)
-{
-	static const char *const names[] = {"hooks", "config", "config.worktree", NULL};
-	int r = 0;
-
-	for (const char *const *n = names; r == 0 && *n; n++) {
-		cleanup_free char *path = path_join(git_dir, *n);
-
-		r = cover_host_path(c, path, MOUNT_PIN, (struct origin){0}, e);
 	}
 	return r;
 }
@@ -339,19 +392,31 @@ static int text_compare(const void *a, const void *b)
 	return path_compare(*(char *const *)a, *(char *const *)b);
 }
 
+/* Every directory from beneath `root` to `end` in the path. */
+static void add_dirs_to(struct strv *dirs, const char *path, size_t root, size_t end)
+{
+	for (size_t n = root + 1; n <= end; n++)
+		if (path[n] == '/' || path[n] == '\0')
+			strv_take(dirs, mem_strndup(path, n));
+}
+
 /* The skeleton's directories, every one once, parents first. */
-static void make_skeleton(struct plan *plan, const char *skeleton, const struct strv *missing)
+static void make_skeleton(struct plan *plan, const char *skeleton, const struct place *p)
 {
 	cleanup_strv struct strv dirs = {0};
 	size_t root = strlen(skeleton);
 
 	strv_add(&dirs, skeleton);
-	for (size_t i = 0; i < missing->n; i++) {
-		cleanup_free char *path = path_join(skeleton, missing->v[i]);
+	for (size_t i = 0; i < p->missing.n; i++) {
+		cleanup_free char *path = path_join(skeleton, p->missing.v[i]);
 
-		for (size_t n = root + 1; n <= strlen(path); n++)
-			if (path[n] == '/' || path[n] == '\0')
-				strv_take(&dirs, mem_strndup(path, n));
+		add_dirs_to(&dirs, path, root, strlen(path));
+	}
+	for (size_t i = 0; i < p->missing_common.n; i++) {
+		char *path = path_join(skeleton, p->missing_common.v[i]);
+
+		add_dirs_to(&dirs, path, root, (size_t)(strrchr(path, '/') - path));
+		strv_take(&plan->make_commondirs, path);
 	}
 	qsort(dirs.v, dirs.n, sizeof(*dirs.v), text_compare);
 	for (size_t i = 0; i < dirs.n; i++)
@@ -391,7 +456,7 @@ static int convert_place(struct covers *c, size_t n, struct err *e)
 	cleanup_strv struct strv below = {0};
 	int r;
 
-	make_skeleton(c->plan, skeleton, &p->missing);
+	make_skeleton(c->plan, skeleton, p);
 	if (p->overlay) {
 		s->lower2 = steal_ptr(&skeleton);
 		return 0;
@@ -462,6 +527,7 @@ static void covers_free(struct covers *c)
 		free(c->places[i].dest);
 		free(c->places[i].root);
 		strv_free(&c->places[i].missing);
+		strv_free(&c->places[i].missing_common);
 	}
 	for (size_t i = 0; i < c->n_pending; i++)
 		free(c->pending[i].dest);
@@ -479,7 +545,7 @@ int covers_add(struct plan *plan, const struct profile *profile, const struct ru
 	if (r == 0)
 		r = add_protected(&c, profile, e);
 	for (size_t i = 0; r == 0 && i < c.n_places; i++)
-		if (c.places[i].missing.n)
+		if (c.places[i].missing.n || c.places[i].missing_common.n)
 			r = convert_place(&c, i, e);
 	if (r == 0)
 		flush_pending(&c);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/mount.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -26,6 +27,8 @@ struct mounts {
 	int pin_file;   /* attached, read-only, empty: what covers a symbolic link */
 	dev_t own[OWN_MAX];
 	size_t n_own;
+	int parent;             /* the directory of the last destination, -1: none; most steps follow one in the same */
+	char parent_path[PATH_MAX];
 };
 
 #define RESOLVE_STRICT (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
@@ -127,87 +130,104 @@ static int open_dest(const struct mounts *m, const char *dest, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The directory that holds dest's last component, made with what leads to it where that lies on a file system of ours. */
-static int open_parent(struct mounts *m, const char *dest, const char **last)
+static bool is_same_parent(const struct mounts *m, const char *dest, size_t len)
 {
-	char path[PATH_MAX];
-	size_t len = strlen(dest);
-	int fd;
-
-	if (len >= sizeof(path))
-		return -ENAMETOOLONG;
-	while (len && dest[len - 1] != '/')
-		len--;
-	*last = dest + len;
-	memcpy(path, dest, len);
-	path[len] = '\0';
-	fd = open_dest(m, len > 1 ? path : ".", O_DIRECTORY);
-	if (fd != -ENOENT)
-		return fd;
-	for (size_t i = 1; i < len; i++) {
-		cleanup_fd int parent = -1;
-		const char *name;
-
-		if (path[i] != '/')
-			continue;
-		path[i] = '\0';
-		fd = open_dest(m, path, O_DIRECTORY);
-		if (fd >= 0) {
-			close(fd);
-			path[i] = '/';
-			continue;
-		}
-		if (fd != -ENOENT)
-			return fd;
-		name = strrchr(path, '/') + 1;
-		path[name - path - 1] = '\0';
-		parent = open_dest(m, name - path > 1 ? path : ".", O_DIRECTORY);
-		path[name - path - 1] = '/';
-		if (parent < 0)
-			return parent;
-		if (!is_own(m, parent))
-			return -EROFS;
-		if (mkdirat(parent, name, 0755) < 0)
-			return -errno;
-		path[i] = '/';
-	}
-	return open_dest(m, path, O_DIRECTORY);
+	return m->parent >= 0 && memcmp(m->parent_path, dest, len) == 0 && m->parent_path[len] == '\0';
 }
 
-/* dest as a directory or a file, made where it is not there and its place is ours. mode: of a new one. */
-static int make_dest(struct mounts *m, const char *dest, bool is_dir, mode_t mode)
+/* A mount may have come to lie over it: the next destination looks again. */
+static void forget_parent(struct mounts *m)
 {
+	cleanup_fd_p(&m->parent);
+}
+
+/* path, a directory, made with what leads to it where that lies on a file system of ours. path: changed meanwhile. */
+static int make_dirs(struct mounts *m, char *path)
+{
+	int fd = open_dest(m, path, O_DIRECTORY);
 	cleanup_fd int parent = -1;
-	const char *last;
-	int fd = open_dest(m, dest[1] ? dest : ".", 0);
+	char *slash;
+	int r;
 
 	if (fd != -ENOENT)
 		return fd;
-	parent = open_parent(m, dest, &last);
+	slash = strrchr(path, '/');
+	if (!slash)
+		return -ENOENT;
+	*slash = '\0';
+	parent = make_dirs(m, *path ? path : (char[]){"."});
+	*slash = '/';
 	if (parent < 0)
 		return parent;
 	if (!is_own(m, parent))
 		return -EROFS;
-	if (is_dir) {
-		if (mkdirat(parent, last, 0700) < 0 || fchmodat(parent, last, mode, 0) < 0)
-			return -errno;
-	} else {
-		fd = openat(parent, last, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (fd < 0)
-			return -errno;
-		if (fchmod(fd, mode) < 0) {
-			close(fd);
-			return -errno;
-		}
-		close(fd);
+	r = mkdirat(parent, slash + 1, 0755);
+	return r < 0 ? -errno : open_dest(m, path, O_DIRECTORY);
+}
+
+/*
+ * The directory that holds dest's last component, which is *last; made where that is ours to do. Borrowed: the next call
+ * may close it.
+ */
+static int open_parent(struct mounts *m, const char *dest, const char **last)
+{
+	size_t len = strlen(dest);
+
+	if (len >= sizeof(m->parent_path))
+		return -ENAMETOOLONG;
+	while (len && dest[len - 1] != '/')
+		len--;
+	*last = dest + len;
+	if (len)
+		len--; /* without its slash */
+	if (is_same_parent(m, dest, len))
+		return m->parent;
+	forget_parent(m);
+	memcpy(m->parent_path, dest, len);
+	m->parent_path[len] = '\0';
+	if (len)
+		m->parent = make_dirs(m, m->parent_path);
+	else
+		m->parent = open_dest(m, ".", O_DIRECTORY);
+	if (m->parent < 0) {
+		int r = m->parent;
+
+		m->parent = -1;
+		return r;
 	}
-	return open_dest(m, dest, 0);
+	return m->parent;
+}
+
+/* dest as a directory or a file, made where it is not there and its place is ours. mode: of a new one (the umask is 0). */
+static int make_dest(struct mounts *m, const char *dest, bool is_dir, mode_t mode)
+{
+	const char *last;
+	int parent, fd;
+
+	if (!dest[1])
+		return open_dest(m, ".", 0);
+	parent = open_parent(m, dest, &last);
+	if (parent < 0)
+		return parent;
+	fd = sys_openat2(parent, last, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
+	if (fd >= 0 || errno != ENOENT)
+		return fd < 0 ? -errno : fd;
+	if (!is_own(m, parent))
+		return -EROFS;
+	if (is_dir)
+		return mkdirat(parent, last, mode) < 0 ? -errno : open_dest(m, dest, 0);
+	fd = openat(parent, last, O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, mode);
+	return fd < 0 ? -errno : fd;
 }
 
 /* --- attaching --- */
 
-static int attach(int mnt, int dest)
+static int attach(struct mounts *m, int mnt, int dest, const char *path)
 {
+	size_t n = strlen(path);
+
+	if (strncmp(m->parent_path, path, n) == 0 && (m->parent_path[n] == '\0' || m->parent_path[n] == '/'))
+		forget_parent(m);
 	return move_mount(mnt, "", dest, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
@@ -271,7 +291,7 @@ static int step_bind(struct mounts *m, const struct mount_step *s, enum mounts_o
 	if (dest < 0)
 		return dest;
 	*object = MOUNTS_ATTACH;
-	return attach(tree, dest);
+	return attach(m, tree, dest, s->dest);
 }
 
 static int step_fresh(struct mounts *m, const struct mount_step *s, int mnt, enum mounts_object *object)
@@ -284,7 +304,7 @@ static int step_fresh(struct mounts *m, const struct mount_step *s, int mnt, enu
 	if (dest < 0)
 		return dest;
 	*object = MOUNTS_ATTACH;
-	r = attach(mnt, dest);
+	r = attach(m, mnt, dest, s->dest);
 	if (r < 0)
 		return r;
 	return s->op == MOUNT_TMPFS ? note_own(m, mnt) : 0;
@@ -318,7 +338,7 @@ static int step_tmp_dir(struct mounts *m, const struct mount_step *s, enum mount
 		m->tmp = make_tmpfs(s->size_bytes, 0700, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 		if (m->tmp < 0)
 			return m->tmp;
-		r = attach(m->tmp, dest);
+		r = attach(m, m->tmp, dest, s->dest);
 		if (r < 0)
 			return r;
 		r = note_own(m, m->tmp);
@@ -330,7 +350,7 @@ static int step_tmp_dir(struct mounts *m, const struct mount_step *s, enum mount
 			return dest;
 	}
 	decimal(m->n_tmp++, name);
-	if (mkdirat(m->tmp, name, 0700) < 0 || fchmodat(m->tmp, name, s->mode, 0) < 0)
+	if (mkdirat(m->tmp, name, s->mode) < 0)
 		return -errno;
 	sub = openat(m->tmp, name, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (sub < 0)
@@ -338,7 +358,7 @@ static int step_tmp_dir(struct mounts *m, const struct mount_step *s, enum mount
 	tree = clone_tree(sub, false, mount_attr_of(s));
 	if (tree < 0)
 		return tree;
-	return attach(tree, dest);
+	return attach(m, tree, dest, s->dest);
 }
 
 static int step_overlay(struct mounts *m, const struct mount_step *s, enum mounts_object *object)
@@ -385,8 +405,9 @@ static int step_overlay(struct mounts *m, const struct mount_step *s, enum mount
 
 static int step_file(struct mounts *m, const struct mount_step *s, enum mounts_object *object)
 {
-	cleanup_fd int parent = -1, fd = -1;
+	cleanup_fd int fd = -1;
 	const char *last;
+	int parent;
 
 	*object = MOUNTS_DEST;
 	parent = open_parent(m, s->dest, &last);
@@ -394,18 +415,16 @@ static int step_file(struct mounts *m, const struct mount_step *s, enum mounts_o
 		return parent;
 	if (!is_own(m, parent))
 		return -EROFS;
-	fd = openat(parent, last, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = openat(parent, last, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, s->mode);
 	if (fd < 0)
-		return -errno;
-	if (fchmod(fd, s->mode) < 0)
 		return -errno;
 	return fd_write_all(fd, s->data, s->data_len);
 }
 
 static int step_symlink(struct mounts *m, const struct mount_step *s, enum mounts_object *object)
 {
-	cleanup_fd int parent = -1;
 	const char *last;
+	int parent;
 
 	*object = MOUNTS_DEST;
 	parent = open_parent(m, s->dest, &last);
@@ -470,7 +489,7 @@ static int step_over(struct mounts *m, const struct mount_step *s, enum mounts_o
 		tree = clone_tree(dest, true, s->op == MOUNT_PIN ? MOUNT_ATTR_RDONLY : 0);
 	if (tree < 0)
 		return tree;
-	return attach(tree, dest);
+	return attach(m, tree, dest, s->dest);
 }
 
 static int step_alias(struct mounts *m, const struct mount_step *s, enum mounts_object *object)
@@ -490,7 +509,7 @@ static int step_alias(struct mounts *m, const struct mount_step *s, enum mounts_
 	if (dest < 0)
 		return dest;
 	*object = MOUNTS_ATTACH;
-	return attach(tree, dest);
+	return attach(m, tree, dest, s->dest);
 }
 
 static int execute_step(struct mounts *m, const struct mount_step *s, enum mounts_object *object)
@@ -569,7 +588,7 @@ static int finish_root(struct mounts *m)
 
 int mounts_execute(const struct plan *plan, struct mounts_failure *failure)
 {
-	struct mounts m = {.root = -1, .tmp = -1, .mask_file = -1, .mask_dir = -1, .pin_file = -1};
+	struct mounts m = {.root = -1, .tmp = -1, .mask_file = -1, .mask_dir = -1, .pin_file = -1, .parent = -1};
 	int r;
 
 	*failure = (struct mounts_failure){.step = -1, .object = MOUNTS_ROOT};
@@ -589,6 +608,7 @@ int mounts_execute(const struct plan *plan, struct mounts_failure *failure)
 		*failure = (struct mounts_failure){.step = -1, .object = MOUNTS_ROOT};
 		r = finish_root(&m);
 	}
+	forget_parent(&m);
 	cleanup_fd_p(&m.root);
 	cleanup_fd_p(&m.tmp);
 	cleanup_fd_p(&m.mask_file);

@@ -36,6 +36,7 @@ void plan_free(struct plan *p)
 	strv_free(&p->argv);
 	strv_free(&p->env);
 	strv_free(&p->make_dirs);
+	strv_free(&p->make_commondirs);
 	strv_free(&p->leftovers);
 	seccomp_free(&p->seccomp);
 	landlock_free(&p->landlock);

@@ -74,6 +74,7 @@ struct plan {
 	char *repo_upper; /* the layer that records changes, on the host; NULL unless overlay */
 	struct strv argv, env;
 	struct strv make_dirs; /* host directories to make before the start, mode 0700, parents first, all new */
+	struct strv make_commondirs; /* host files to make in those: ".\n", see box/covers.c */
 	struct strv leftovers; /* of those, the ones outside the run's directory: to remove after the run, or by prune */
 	int *keep_fds; /* sorted, above 2, at most KEEP_FDS_MAX */
 	size_t n_keep_fds;

@@ -132,9 +132,18 @@ static int stop_add(struct stop_work *w, int state, const char *id, struct err *
 	return stop_find_supervisor(&w->targets[w->n - 1], e);
 }
 
-static int stop_signal(struct stop_target *t, int signum, struct err *e)
+/* With a value a TERM says that `stop` sent it, and how many milliseconds the command has (run/loop.c): a `kill` has none. */
+static int stop_signal(struct stop_target *t, int signum, uint64_t grace_ms, struct err *e)
 {
-	if (t->gone || pidfd_send_signal(t->pidfd, signum, NULL, 0) == 0)
+	siginfo_t info = {
+		.si_signo = signum,
+		.si_code = SI_QUEUE,
+		.si_pid = getpid(),
+		.si_uid = getuid(),
+		.si_value.sival_int = grace_ms > INT32_MAX ? INT32_MAX : (int)grace_ms,
+	};
+
+	if (t->gone || pidfd_send_signal(t->pidfd, signum, signum == SIGTERM ? &info : NULL, 0) == 0)
 		return 0;
 	if (errno == ESRCH) {
 		t->gone = true;
@@ -192,14 +201,15 @@ static int stop_all(struct stop_work *w, struct err *e)
 	int first = 0;
 
 	for (size_t i = 0; i < w->n; i++)
-		if (stop_signal(&w->targets[i], SIGTERM, e) < 0)
+		if (stop_signal(&w->targets[i], SIGTERM, w->grace_ms, e) < 0)
 			first = -e->code;
 	if (first < 0)
 		return first;
-	if (stop_wait(w, now_ms() + (int64_t)w->grace_ms))
+	/* The supervisor kills the box itself after the grace, and then writes the record. */
+	if (stop_wait(w, now_ms() + (int64_t)w->grace_ms + KILL_WAIT_MS))
 		return 0;
 	for (size_t i = 0; i < w->n; i++)
-		if (stop_signal(&w->targets[i], SIGKILL, e) < 0)
+		if (stop_signal(&w->targets[i], SIGKILL, 0, e) < 0)
 			return -e->code;
 	end_ms = now_ms() + KILL_WAIT_MS;
 	stop_wait(w, end_ms);

@@ -81,10 +81,11 @@ struct address address_from_v4(const void *bytes)
 
 struct address address_from_v6(const void *bytes)
 {
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 	struct address a = {.family = 6};
 
 	memcpy(a.b, bytes, 16);
-	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)a.b))
+	if (memcmp(a.b, mapped, sizeof(mapped)) == 0)
 		return address_from_v4(a.b + 12);
 	return a;
 }

@@ -353,8 +353,8 @@ static bool chunk_step(struct http_body *b, char c)
 		b->state = CHUNK_TRAILER_FIRST;
 		return c == '\n';
 	case CHUNK_END_LF:
-		b->done = true;
-		return c == '\n';
+		b->done = c == '\n';
+		return b->done;
 	default:
 		return false;
 	}

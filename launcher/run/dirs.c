@@ -37,6 +37,13 @@ int dirs_make(struct supervisor *s, struct err *e)
 	for (size_t i = 0; i < s->plan.make_dirs.n; i++)
 		if (mkdir(s->plan.make_dirs.v[i], 0700) < 0)
 			return err_errno(e, errno, "cannot create the directory %s", s->plan.make_dirs.v[i]);
+	for (size_t i = 0; i < s->plan.make_commondirs.n; i++) {
+		const char *path = s->plan.make_commondirs.v[i];
+		cleanup_fd int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400);
+
+		if (file < 0 || write(file, ".\n", 2) != 2)
+			return err_errno(e, errno, "cannot create the file %s", path);
+	}
 	if (copy_upper_modes(&s->plan, e) < 0)
 		return -e->code;
 	fd = openat(s->run_dir, "events.jsonl", O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

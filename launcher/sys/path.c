@@ -65,9 +65,16 @@ const char *path_below(const char *path, const char *root)
 
 char *path_join(const char *root, const char *rest)
 {
-	if (!*rest)
+	size_t n = str_eq(root, "/") ? 0 : strlen(root), m = strlen(rest);
+	char *path;
+
+	if (!m)
 		return mem_strdup(root);
-	return mem_printf("%s/%s", str_eq(root, "/") ? "" : root, rest);
+	path = mem_alloc(n + m + 2);
+	memcpy(path, root, n);
+	path[n] = '/';
+	memcpy(path + n + 1, rest, m + 1);
+	return path;
 }
 
 int path_real(const char *path, char **out, struct err *e)

@@ -56,17 +56,23 @@ static int remove_parent(const struct remove_state *s)
 	return s->n > 1 ? dirfd(s->levels[s->n - 2].dir) : s->start;
 }
 
+/* name: in the directory on top of the stack. */
 static void remove_failed(struct remove_state *s, int errnum, const char *name)
 {
+	char path[ERR_MSG_MAX / 2] = "";
+	size_t len = 0;
+
 	if (s->n)
 		s->levels[s->n - 1].stuck = true;
 	if (s->first)
 		return;
 	s->first = -errnum;
+	for (size_t i = 0; i < s->n && len + 1 < sizeof(path); i++)
+		len += (size_t)snprintf(path + len, sizeof(path) - len, "%s/", s->levels[i].name);
 	if (errnum == EXDEV)
-		err_set(s->e, errnum, "cannot remove %.200s: something is mounted there; unmount it first", name);
+		err_set(s->e, errnum, "cannot remove %s%.200s: something is mounted there; unmount it first", path, name);
 	else
-		err_errno(s->e, errnum, "cannot remove %.200s", name);
+		err_errno(s->e, errnum, "cannot remove %s%.200s", path, name);
 }
 
 /* Opens a directory to be emptied, and gives its owner all rights on it. Return: descriptor or -errno. */
@@ -203,10 +209,10 @@ static void remove_pop(struct remove_state *s)
 		rewinddir(level->dir);
 		return;
 	}
-	if (!stuck)
-		remove_failed(s, errnum, level->name);
 	closedir(level->dir);
 	s->n--;
+	if (!stuck)
+		remove_failed(s, errnum, level->name);
 	if (s->n)
 		s->levels[s->n - 1].stuck = true;
 }
@@ -234,7 +240,7 @@ int tree_remove(int dirfd, const char *name, struct err *e)
 		if (d && !tree_is_dot(d->d_name))
 			remove_entry(s, d->d_name);
 		else if (!d && errno)
-			remove_failed(s, errno, s->levels[s->n - 1].name);
+			remove_failed(s, errno, ".");
 		if (!d)
 			remove_pop(s);
 	}
