@@ -74,7 +74,7 @@ static void add_identity(struct plan *plan, const struct profile *profile, const
 	plan->nested_namespaces = profile->syscalls.nested_namespaces.v;
 	plan->private_network = profile->egress.mode.v != EGRESS_HOST;
 	plan->tty = req->tty;
-	for (char *const *a = req->argv; *a; a++)
+	for (char *const *a = req->argv; a && *a; a++)
 		strv_add(&plan->argv, *a);
 }
 

@@ -163,9 +163,11 @@ static int cover_in_place(struct covers *c, struct place *p, const char *rel, en
 	return 0;
 }
 
-/* A host path in every place that shows it, where no later mount hides it. */
-static int cover_host_path(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e)
+/* A host path in every place that shows it, where no later mount hides it. Return: how many show it, or -errno. */
+static int cover_shown(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e)
 {
+	int shown = 0;
+
 	for (size_t i = 0; i < c->n_places; i++) {
 		struct place *p = &c->places[i];
 		cleanup_free char *box_path = NULL;
@@ -179,8 +181,16 @@ static int cover_host_path(struct covers *c, const char *path, enum mount_op op,
 		r = cover_in_place(c, p, path_below(path, p->root), op, from, 0, e);
 		if (r < 0)
 			return r;
+		shown++;
 	}
-	return 0;
+	return shown;
+}
+
+static int cover_host_path(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e)
+{
+	int r = cover_shown(c, path, op, from, e);
+
+	return r < 0 ? r : 0;
 }
 
 /* The host's path of what the box has at a path; NULL where that is nothing of the host's. Caller frees. */
@@ -202,15 +212,16 @@ static int deny_path(struct covers *c, const char *path, struct origin from, str
 {
 	cleanup_free char *of_box = host_path_of(c, path), *real = NULL;
 	const struct mount_step *at = plan_at(c->plan, path);
-	int r = cover_host_path(c, path, MOUNT_MASK, from, e);
+	int shown = cover_shown(c, path, MOUNT_MASK, from, e), r = shown < 0 ? shown : 0;
 
 	if (r == 0 && of_box && !str_eq(of_box, path))
 		r = cover_host_path(c, of_box, MOUNT_MASK, from, e);
 	real = realpath(of_box ? of_box : path, NULL);
 	if (r == 0 && real && !str_eq(real, path) && (!of_box || !str_eq(real, of_box)))
-		r = cover_host_path(c, real, MOUNT_MASK, from, e);
-	if (r < 0 || of_box)
-		return r;
+		r = shown = cover_shown(c, real, MOUNT_MASK, from, e);
+	/* Where a host path is meant that the box shows elsewhere, the same path in the box is another. */
+	if (r < 0 || of_box || shown > 0)
+		return r < 0 ? r : 0;
 	/* A file system of the box's own: what is not there yet is made, so that it can be covered. */
 	if (at && (at->op == MOUNT_TMPFS || at->op == MOUNT_TMP_DIR) && !str_eq(at->dest, path)) {
 		struct mount_step *s;

@@ -25,6 +25,7 @@ struct run_line {
 	const char *profile;
 	struct strv sets;
 	enum tty_choice tty;
+	bool dry_run;
 };
 
 static const struct cmd_option run_options[] = {
@@ -182,7 +183,7 @@ static int take_option(struct run_line *l, const char *name, const char *const a
 	if (str_eq(name, "die-with-parent"))
 		l->options.die_with_parent = true;
 	else if (str_eq(name, "dry-run"))
-		l->options.dry_run = true;
+		l->dry_run = true;
 	else if (str_eq(name, "quiet"))
 		l->options.quiet = true;
 	else if (str_eq(name, "verbose"))
@@ -230,6 +231,26 @@ static void find_title(struct run_options *o, char **argv)
 	o->title_len = (size_t)(end - argv[0]);
 }
 
+static int print_plan(const struct plan *plan, void *arg, struct err *e)
+{
+	cleanup_str struct str text = {0};
+
+	(void)arg;
+	(void)e;
+	plan_print(plan, &text);
+	fputs(text.text, stdout);
+	return 0;
+}
+
+static int dry_run(const struct run_options *options)
+{
+	struct err e = {0};
+
+	if (run_with_plan(options, print_plan, NULL, &e) < 0)
+		return cmd_fail(STATUS_REFUSED, &e);
+	return cmd_finish(STATUS_OK);
+}
+
 static int run_main(int argc, char **argv)
 {
 	struct run_line l = {.options = {.event_fd = -1, .status_fd = -1}};
@@ -247,8 +268,8 @@ static int run_main(int argc, char **argv)
 		status = cmd_fail(STATUS_REFUSED, &e);
 	if (status == STATUS_OK) {
 		l.options.profile = &profile;
-		l.options.profile_name = profile.profile.name.v ? profile.profile.name.v : l.profile ? l.profile : "default";
-		status = run_command(&l.options);
+		l.options.profile_name = profile.profile.name.v ? profile.profile.name.v : profile_name(l.profile);
+		status = l.dry_run ? dry_run(&l.options) : run_command(&l.options);
 	}
 	profile_free(&profile);
 	strv_free(&l.sets);

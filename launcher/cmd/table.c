@@ -7,6 +7,7 @@ const struct cmd *const cmd_table[] = {
 	&cmd_run,
 	&cmd_check,
 	&cmd_show,
+	&cmd_why,
 	&cmd_ps,
 	&cmd_stop,
 	&cmd_log,

@@ -289,13 +289,13 @@ static struct verdict verdict_no(enum verdict_reason reason, int rule)
 
 static struct verdict verdict_yes(int rule)
 {
-	return (struct verdict){.allowed = true, .reason = REASON_ALLOWED, .rule = rule};
+	return (struct verdict){.allowed = true, .reason = VERDICT_ALLOWED, .rule = rule};
 }
 
 /* Deny rules are numbered behind the allow rules. */
 static struct verdict verdict_deny_rule(const struct policy *p, int index)
 {
-	return verdict_no(REASON_DENY_RULE, (int)p->allow.n + index);
+	return verdict_no(VERDICT_DENY_RULE, (int)p->allow.n + index);
 }
 
 static struct verdict decide_any_port(const struct policy *p, const char *name)
@@ -305,7 +305,7 @@ static struct verdict decide_any_port(const struct policy *p, const char *name)
 	visit_names(&p->allow, name, match_any, &m);
 	if (m.found >= 0)
 		return verdict_yes(m.found);
-	return m.denied >= 0 ? verdict_deny_rule(p, m.denied) : verdict_no(REASON_NO_RULE, -1);
+	return m.denied >= 0 ? verdict_deny_rule(p, m.denied) : verdict_no(VERDICT_NO_RULE, -1);
 }
 
 /* Is the address, or the IPv4 address that it stands for, denied? `deny = *` denies every address too. */
@@ -328,12 +328,12 @@ static bool address_closed(const struct policy *p, const struct address *a, stru
 	const char *range = address_special(a);
 
 	if (range) {
-		*v = verdict_no(REASON_SPECIAL, -1);
+		*v = verdict_no(VERDICT_SPECIAL, -1);
 		v->range = range;
 		return true;
 	}
 	if (p->n_own && bsearch(a, p->own, p->n_own, sizeof(*a), address_compare)) {
-		*v = verdict_no(REASON_OWN, -1);
+		*v = verdict_no(VERDICT_OWN, -1);
 		return true;
 	}
 	return false;
@@ -349,7 +349,7 @@ static struct verdict decide_address(const struct policy *p, const struct addres
 		return verdict_deny_rule(p, rule);
 	/* connect(2) takes them for the loopback; whoever means that writes it. */
 	if (address_is_unspecified(a)) {
-		v = verdict_no(REASON_SPECIAL, -1);
+		v = verdict_no(VERDICT_SPECIAL, -1);
 		v.range = "unspecified";
 		return v;
 	}
@@ -359,10 +359,10 @@ static struct verdict decide_address(const struct policy *p, const struct addres
 	if (any.found >= 0 && !address_closed(p, a, &v))
 		return verdict_yes(any.found);
 	if (m.near >= 0)
-		return verdict_no(REASON_PORT, m.near);
+		return verdict_no(VERDICT_PORT, m.near);
 	if (any.found < 0 && any.near < 0)
-		return verdict_no(REASON_NO_RULE, -1);
-	return address_closed(p, a, &v) ? v : verdict_no(REASON_PORT, any.near);
+		return verdict_no(VERDICT_NO_RULE, -1);
+	return address_closed(p, a, &v) ? v : verdict_no(VERDICT_PORT, any.near);
 }
 
 static struct verdict decide_name(const struct policy *p, const char *name, uint16_t port)
@@ -374,7 +374,7 @@ static struct verdict decide_name(const struct policy *p, const char *name, uint
 		return v;
 	if (visit_names(&p->allow, name, match_port, &m))
 		return verdict_yes(m.found);
-	return m.near >= 0 ? verdict_no(REASON_PORT, m.near) : verdict_no(REASON_NO_RULE, -1);
+	return m.near >= 0 ? verdict_no(VERDICT_PORT, m.near) : verdict_no(VERDICT_NO_RULE, -1);
 }
 
 /* May the address be connected to for the name, which `v` allowed? */
@@ -388,7 +388,7 @@ static struct verdict decide_resolved(const struct policy *p, const struct polic
 	if (str_eq(q->name, POLICY_THIS_HOST)) {
 		const char *range = address_special(q->addr);
 
-		return range && str_eq(range, "loopback") ? v : verdict_no(REASON_NO_RULE, -1);
+		return range && str_eq(range, "loopback") ? v : verdict_no(VERDICT_NO_RULE, -1);
 	}
 	rule = denied_address(p, q->addr, q->port);
 	if (rule >= 0)
@@ -405,7 +405,7 @@ struct verdict policy_decide(const struct policy *p, const struct policy_request
 	struct verdict v;
 
 	if (!q->name)
-		return q->addr ? decide_address(p, q->addr, q->port) : verdict_no(REASON_BAD_NAME, -1);
+		return q->addr ? decide_address(p, q->addr, q->port) : verdict_no(VERDICT_BAD_NAME, -1);
 	v = q->port ? decide_name(p, q->name, q->port) : decide_any_port(p, q->name);
 	if (!v.allowed || !q->addr)
 		return v;
@@ -418,7 +418,7 @@ struct verdict policy_denied_name(const struct policy *p, const char *name, uint
 
 	if (visit_names(&p->deny, name, match_port, &m))
 		return verdict_deny_rule(p, m.found);
-	return (struct verdict){.allowed = true, .reason = REASON_ALLOWED, .rule = -1};
+	return (struct verdict){.allowed = true, .reason = VERDICT_ALLOWED, .rule = -1};
 }
 
 /* --- words --- */
@@ -435,33 +435,33 @@ const struct val_item *policy_rule(const struct policy *p, int rule)
 
 static const struct {
 	const char *word, *text;
-} reasons[REASONS] = {
-	[REASON_ALLOWED] = {"allowed", "allowed"},
-	[REASON_DENY_RULE] = {"deny-rule", "a deny rule names it"},
-	[REASON_NO_RULE] = {"no-rule", "no rule allows it"},
-	[REASON_PORT] = {"port", "no rule allows this port of it"},
-	[REASON_SPECIAL] = {"special-address", "the address lies in a special range, which only an address rule opens"},
-	[REASON_OWN] = {"own-address", "the address is this host's own, which only an address rule or @host opens"},
-	[REASON_BAD_NAME] = {"bad-name", "it is not a host name"},
-	[REASON_NOT_RESOLVED] = {"not-resolved", "the name has no address"},
-	[REASON_NOT_GIVEN] = {"not-given", "the address stands for no name"},
-	[REASON_NAME_MISMATCH] = {"name-mismatch", "the name in the stream is not the one that was connected to"},
-	[REASON_NO_SNI] = {"no-sni", "the TLS hello has no server name"},
-	[REASON_NOT_TLS] = {"not-tls", "no TLS hello came; egress.inspect = no lets other protocols pass on port 443"},
-	[REASON_NOT_HTTP] = {"not-http", "no HTTP/1 request came; egress.inspect = no lets other protocols pass on port 80"},
-	[REASON_CONNECTIONS] = {"max-connections", "too many connections at once (egress.max-connections)"},
-	[REASON_BYTES] = {"max-bytes", "the bytes are used up (egress.max-bytes)"},
-	[REASON_UNSUPPORTED] = {"unsupported", "the proxy connects to TCP ports and does nothing else"},
+} reasons[VERDICT_REASONS] = {
+	[VERDICT_ALLOWED] = {"allowed", "allowed"},
+	[VERDICT_DENY_RULE] = {"deny-rule", "a deny rule names it"},
+	[VERDICT_NO_RULE] = {"no-rule", "no rule allows it"},
+	[VERDICT_PORT] = {"port", "no rule allows this port of it"},
+	[VERDICT_SPECIAL] = {"special-address", "the address lies in a special range, which only an address rule opens"},
+	[VERDICT_OWN] = {"own-address", "the address is this host's own, which only an address rule or @host opens"},
+	[VERDICT_BAD_NAME] = {"bad-name", "it is not a host name"},
+	[VERDICT_NOT_RESOLVED] = {"not-resolved", "the name has no address"},
+	[VERDICT_NOT_GIVEN] = {"not-given", "the address stands for no name"},
+	[VERDICT_NAME_MISMATCH] = {"name-mismatch", "the name in the stream is not the one that was connected to"},
+	[VERDICT_NO_SNI] = {"no-sni", "the TLS hello has no server name"},
+	[VERDICT_NOT_TLS] = {"not-tls", "no TLS hello came; egress.inspect = no lets other protocols pass on port 443"},
+	[VERDICT_NOT_HTTP] = {"not-http", "no HTTP/1 request came; egress.inspect = no lets other protocols pass on port 80"},
+	[VERDICT_CONNECTIONS] = {"max-connections", "too many connections at once (egress.max-connections)"},
+	[VERDICT_BYTES] = {"max-bytes", "the bytes are used up (egress.max-bytes)"},
+	[VERDICT_UNSUPPORTED] = {"unsupported", "the proxy connects to TCP ports and does nothing else"},
 };
 
 const char *policy_reason_text(enum verdict_reason reason)
 {
-	return (unsigned)reason < REASONS ? reasons[reason].text : "unknown";
+	return (unsigned)reason < VERDICT_REASONS ? reasons[reason].text : "unknown";
 }
 
 const char *policy_reason_word(enum verdict_reason reason)
 {
-	return (unsigned)reason < REASONS ? reasons[reason].word : "unknown";
+	return (unsigned)reason < VERDICT_REASONS ? reasons[reason].word : "unknown";
 }
 
 const char *policy_verdict_text(const struct policy *p, const struct verdict *v, char *buf, size_t len)
@@ -469,10 +469,10 @@ const char *policy_verdict_text(const struct policy *p, const struct verdict *v,
 	const struct val_item *item = policy_rule(p, v->rule);
 	char where[256];
 
-	if (v->reason == REASON_SPECIAL)
+	if (v->reason == VERDICT_SPECIAL)
 		snprintf(buf, len, "a %s address, which only an address rule opens", v->range ? v->range : "special");
 	else if (item)
-		snprintf(buf, len, "%s%s (%s)", v->reason == REASON_PORT ? "no rule allows this port of it; nearest is " : "",
+		snprintf(buf, len, "%s%s (%s)", v->reason == VERDICT_PORT ? "no rule allows this port of it; nearest is " : "",
 			 origin_text(item->from, where, sizeof(where)), item->text);
 	else
 		snprintf(buf, len, "%s", policy_reason_text(v->reason));

@@ -22,31 +22,31 @@
 #define POLICY_THIS_HOST "host.agentbox.internal"
 
 enum verdict_reason {
-	REASON_ALLOWED,
-	REASON_DENY_RULE,  /* a deny rule matched */
-	REASON_NO_RULE,    /* no allow rule names the host */
-	REASON_PORT,       /* an allow rule names the host, on other ports */
-	REASON_SPECIAL,    /* a special range, which no address rule opened; `range` says which */
-	REASON_OWN,        /* an address of this host, which no address rule opened */
-	REASON_BAD_NAME,   /* not a name at all */
+	VERDICT_ALLOWED,
+	VERDICT_DENY_RULE,  /* a deny rule matched */
+	VERDICT_NO_RULE,    /* no allow rule names the host */
+	VERDICT_PORT,       /* an allow rule names the host, on other ports */
+	VERDICT_SPECIAL,    /* a special range, which no address rule opened; `range` says which */
+	VERDICT_OWN,        /* an address of this host, which no address rule opened */
+	VERDICT_BAD_NAME,   /* not a name at all */
 	/* Said by the gateway, which knows more than the rules: */
-	REASON_NOT_RESOLVED,     /* the resolver knows no address */
-	REASON_NOT_GIVEN,        /* a synthetic address that stands for no name */
-	REASON_NAME_MISMATCH,    /* the TLS or HTTP name is not the one that the address stands for */
-	REASON_NO_SNI,           /* a TLS hello without a name */
-	REASON_NOT_TLS,          /* no TLS hello on a port where one must come */
-	REASON_NOT_HTTP,         /* no HTTP/1 head where one must come */
-	REASON_CONNECTIONS,      /* max-connections */
-	REASON_BYTES,            /* max-bytes */
-	REASON_UNSUPPORTED,      /* a SOCKS or proxy command that is not connect */
-	REASONS
+	VERDICT_NOT_RESOLVED,     /* the resolver knows no address */
+	VERDICT_NOT_GIVEN,        /* a synthetic address that stands for no name */
+	VERDICT_NAME_MISMATCH,    /* the TLS or HTTP name is not the one that the address stands for */
+	VERDICT_NO_SNI,           /* a TLS hello without a name */
+	VERDICT_NOT_TLS,          /* no TLS hello on a port where one must come */
+	VERDICT_NOT_HTTP,         /* no HTTP/1 head where one must come */
+	VERDICT_CONNECTIONS,      /* max-connections */
+	VERDICT_BYTES,            /* max-bytes */
+	VERDICT_UNSUPPORTED,      /* a SOCKS or proxy command that is not connect */
+	VERDICT_REASONS
 };
 
 struct verdict {
 	bool allowed;
 	enum verdict_reason reason;
-	int rule;          /* the rule that decided (or, with REASON_PORT, that came nearest); -1: none. See policy_rule. */
-	const char *range; /* REASON_SPECIAL: what kind ("private"); static */
+	int rule;          /* the rule that decided (or, with VERDICT_PORT, that came nearest); -1: none. See policy_rule. */
+	const char *range; /* VERDICT_SPECIAL: what kind ("private"); static */
 };
 
 /* What is asked. One of name and addr at least. */

@@ -106,7 +106,7 @@ static int watch_parent(struct supervisor *s, struct err *e)
 	return 0;
 }
 
-static int find_host(struct supervisor *s, struct err *e)
+static int find_caller(struct supervisor *s, struct err *e)
 {
 	const char *home = getenv("HOME");
 
@@ -119,32 +119,35 @@ static int find_host(struct supervisor *s, struct err *e)
 	if (s->host.cwd[0] != '/')
 		return err_set(e, ENOENT, "the current directory is not reachable from the root: %s", s->host.cwd);
 	s->host.home = home && *home == '/' ? realpath(home, NULL) : NULL;
-	if (s->options->dry_run) {
-		int r = state_path(&s->state_path, e);
+	return 0;
+}
 
-		if (r < 0)
-			return r;
-		snprintf(s->id, sizeof(s->id), "RUN");
-	} else {
-		char *given;
-
-		s->state = state_open(e);
-		if (s->state < 0)
-			return s->state;
-		if (state_path(&given, e) < 0)
-			return -e->code;
-		s->state_path = realpath(given, NULL);
-		free(given);
-		if (!s->state_path)
-			return err_errno(e, errno, "the state directory");
-		s->run_dir = state_run_create(s->state, s->id, e);
-		if (s->run_dir < 0)
-			return s->run_dir;
-	}
+static void use_run_path(struct supervisor *s)
+{
 	s->run_path = mem_printf("%s/runs/%s", s->state_path, s->id);
 	s->host.run_id = s->id;
 	s->host.run_dir = s->run_path;
 	s->host.state_dir = s->state_path;
+}
+
+/* The state directory and a run of its own in it. */
+static int make_run(struct supervisor *s, struct err *e)
+{
+	char *given;
+
+	s->state = state_open(e);
+	if (s->state < 0)
+		return s->state;
+	if (state_path(&given, e) < 0)
+		return -e->code;
+	s->state_path = realpath(given, NULL);
+	free(given);
+	if (!s->state_path)
+		return err_errno(e, errno, "the state directory");
+	s->run_dir = state_run_create(s->state, s->id, e);
+	if (s->run_dir < 0)
+		return s->run_dir;
+	use_run_path(s);
 	return 0;
 }
 
@@ -280,15 +283,6 @@ static void report_error(const struct supervisor *s)
 	fprintf(stderr, "agentbox: %s\n", text.text);
 }
 
-static int print_plan(const struct supervisor *s)
-{
-	cleanup_str struct str text = {0};
-
-	plan_print(&s->plan, &text);
-	fputs(text.text, stdout);
-	return fflush(stdout) == 0 ? 0 : 125;
-}
-
 /* Everything up to the running box. On failure s->reason says which kind. */
 static int prepare(struct supervisor *s, struct err *e)
 {
@@ -297,12 +291,14 @@ static int prepare(struct supervisor *s, struct err *e)
 	if (r == 0)
 		r = watch_parent(s, e);
 	if (r == 0)
-		r = find_host(s, e);
+		r = find_caller(s, e);
+	if (r == 0)
+		r = make_run(s, e);
 	if (r == 0) {
 		s->reason = REASON_REFUSED;
 		r = plan_build(&s->plan, s->profile, &s->options->request, &s->host, e);
 	}
-	if (r < 0 || s->options->dry_run)
+	if (r < 0)
 		return r;
 	r = dirs_make(s, e);
 	if (r < 0)
@@ -336,10 +332,6 @@ int run_command(const struct run_options *options)
 
 	supervisor_init(&s, options);
 	r = prepare(&s, &s.error);
-	if (r == 0 && options->dry_run) {
-		s.status = print_plan(&s);
-		goto out;
-	}
 	if (r == 0)
 		r = start_box(&s, &s.error);
 	/* The record exists before the command runs: the child waits for the word that the loop sends. */
@@ -363,10 +355,34 @@ int run_command(const struct run_options *options)
 	finish(&s);
 	report_error(&s);
 	summarise(&s);
-out:
-	if (options->dry_run)
-		report_error(&s);
 	r = s.status;
+	supervisor_free(&s);
+	return r;
+}
+
+int run_with_plan(const struct run_options *options, int (*use)(const struct plan *plan, void *arg, struct err *e), void *arg,
+		  struct err *e)
+{
+	struct supervisor s;
+	char *given = NULL;
+	int r;
+
+	supervisor_init(&s, options);
+	r = find_caller(&s, e);
+	if (r == 0)
+		r = state_path(&given, e);
+	if (r == 0) {
+		/* It may not be there yet; then its text is all there is. */
+		s.state_path = realpath(given, NULL);
+		if (!s.state_path)
+			s.state_path = mem_strdup(given);
+		snprintf(s.id, sizeof(s.id), "RUN");
+		use_run_path(&s);
+		r = plan_build(&s.plan, s.profile, &options->request, &s.host, e);
+	}
+	if (r == 0)
+		r = use(&s.plan, arg, e);
+	free(given);
 	supervisor_free(&s);
 	return r;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "box/plan.h"
 #include "box/request.h"
 #include "profile/profile.h"
 
@@ -13,10 +14,17 @@ struct run_options {
 	const char *profile_name; /* as the user named it */
 	struct run_request request;
 	int event_fd, status_fd;  /* -1: none */
-	bool die_with_parent, dry_run, quiet, verbose;
+	bool die_with_parent, quiet, verbose;
 	char *title;              /* argv and environment of this process in memory, for the child to overwrite */
 	size_t title_len;
 };
+
+/*
+ * The plan of a run that does not take place (--dry-run, why, show --plan): nothing is made on the host.
+ * use: gets the plan; its return is passed on. request.argv may be NULL. Return: what `use` returned, or -errno with `e`.
+ */
+int run_with_plan(const struct run_options *options, int (*use)(const struct plan *plan, void *arg, struct err *e), void *arg,
+		  struct err *e);
 
 /* Prints what went wrong, if something did. Return: the exit status of `agentbox run`. */
 int run_command(const struct run_options *options);

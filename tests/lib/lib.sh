@@ -187,12 +187,13 @@ run() { capture box "$@"; }
 # outside COMMAND...: the probe without a box, so that a denial inside says something.
 outside() { capture timeout -k 2 -s KILL "$BOX_SECONDS" "$@"; }
 
+# The shell's own word on a killed child goes nowhere.
 capture() {
 	"$@" </dev/null >"$T/out" 2>"$T/err"
 	status=$?
 	out=$(tr -d '\0' <"$T/out")
 	err=$(tr -d '\0' <"$T/err")
-}
+} 2>/dev/null
 
 # allowed_outside NAME COMMAND...: the probe works here. denied NAME COMMAND...: it fails in the box, which itself works.
 allowed_outside() {

@@ -106,7 +106,7 @@ static void ask_all(const struct fixture *f, const struct ask *asks, size_t n)
 		struct verdict v = ask(f, asks[i].name, asks[i].address, asks[i].port);
 		const struct val_item *item = policy_rule(f->policy, v.rule);
 
-		if (v.reason != asks[i].reason || v.allowed != (v.reason == REASON_ALLOWED))
+		if (v.reason != asks[i].reason || v.allowed != (v.reason == VERDICT_ALLOWED))
 			fail_msg("%zu: %s %s:%u: %s, not %s", i, asks[i].name ? asks[i].name : "-",
 				 asks[i].address ? asks[i].address : "-", asks[i].port, policy_reason_word(v.reason),
 				 policy_reason_word(asks[i].reason));
@@ -118,35 +118,35 @@ static void ask_all(const struct fixture *f, const struct ask *asks, size_t n)
 static void test_names(void **state)
 {
 	static const struct ask asks[] = {
-		{"a.test", NULL, 443, REASON_ALLOWED, "a.test"},
-		{"a.test", NULL, 80, REASON_ALLOWED, "a.test"},
-		{"a.test", NULL, 22, REASON_PORT, "a.test"},
-		{"b.a.test", NULL, 443, REASON_NO_RULE, NULL},
-		{"xa.test", NULL, 443, REASON_NO_RULE, NULL},
-		{"sub.test", NULL, 443, REASON_NO_RULE, NULL},
-		{"x.sub.test", NULL, 443, REASON_ALLOWED, "*.sub.test"},
-		{"y.x.sub.test", NULL, 443, REASON_ALLOWED, "*.sub.test"},
-		{"xsub.test", NULL, 443, REASON_NO_RULE, NULL},
-		{"evil.sub.test", NULL, 443, REASON_DENY_RULE, "evil.sub.test"},
-		{"evil.sub.test", NULL, 80, REASON_DENY_RULE, "evil.sub.test"},
-		{"x.evil.sub.test", NULL, 443, REASON_ALLOWED, "*.sub.test"},
-		{"x.deep.sub.test", NULL, 443, REASON_DENY_RULE, "*.deep.sub.test:443"},
-		{"x.deep.sub.test", NULL, 80, REASON_ALLOWED, "*.sub.test"},
-		{"g.test", NULL, 22, REASON_ALLOWED, "g.test:22,9000-9010"},
-		{"g.test", NULL, 8999, REASON_PORT, "g.test:22,9000-9010"},
-		{"g.test", NULL, 9000, REASON_ALLOWED, "g.test:22,9000-9010"},
-		{"g.test", NULL, 9010, REASON_ALLOWED, "g.test:22,9000-9010"},
-		{"g.test", NULL, 9011, REASON_PORT, "g.test:22,9000-9010"},
-		{"test", NULL, 443, REASON_NO_RULE, NULL},
-		{POLICY_THIS_HOST, NULL, 5432, REASON_ALLOWED, "@host:5432"},
-		{POLICY_THIS_HOST, NULL, 5433, REASON_PORT, "@host:5432"},
+		{"a.test", NULL, 443, VERDICT_ALLOWED, "a.test"},
+		{"a.test", NULL, 80, VERDICT_ALLOWED, "a.test"},
+		{"a.test", NULL, 22, VERDICT_PORT, "a.test"},
+		{"b.a.test", NULL, 443, VERDICT_NO_RULE, NULL},
+		{"xa.test", NULL, 443, VERDICT_NO_RULE, NULL},
+		{"sub.test", NULL, 443, VERDICT_NO_RULE, NULL},
+		{"x.sub.test", NULL, 443, VERDICT_ALLOWED, "*.sub.test"},
+		{"y.x.sub.test", NULL, 443, VERDICT_ALLOWED, "*.sub.test"},
+		{"xsub.test", NULL, 443, VERDICT_NO_RULE, NULL},
+		{"evil.sub.test", NULL, 443, VERDICT_DENY_RULE, "evil.sub.test"},
+		{"evil.sub.test", NULL, 80, VERDICT_DENY_RULE, "evil.sub.test"},
+		{"x.evil.sub.test", NULL, 443, VERDICT_ALLOWED, "*.sub.test"},
+		{"x.deep.sub.test", NULL, 443, VERDICT_DENY_RULE, "*.deep.sub.test:443"},
+		{"x.deep.sub.test", NULL, 80, VERDICT_ALLOWED, "*.sub.test"},
+		{"g.test", NULL, 22, VERDICT_ALLOWED, "g.test:22,9000-9010"},
+		{"g.test", NULL, 8999, VERDICT_PORT, "g.test:22,9000-9010"},
+		{"g.test", NULL, 9000, VERDICT_ALLOWED, "g.test:22,9000-9010"},
+		{"g.test", NULL, 9010, VERDICT_ALLOWED, "g.test:22,9000-9010"},
+		{"g.test", NULL, 9011, VERDICT_PORT, "g.test:22,9000-9010"},
+		{"test", NULL, 443, VERDICT_NO_RULE, NULL},
+		{POLICY_THIS_HOST, NULL, 5432, VERDICT_ALLOWED, "@host:5432"},
+		{POLICY_THIS_HOST, NULL, 5433, VERDICT_PORT, "@host:5432"},
 		/* any port */
-		{"a.test", NULL, 0, REASON_ALLOWED, "a.test"},
-		{"g.test", NULL, 0, REASON_ALLOWED, "g.test:22,9000-9010"},
-		{"evil.sub.test", NULL, 0, REASON_DENY_RULE, "evil.sub.test"},
-		{"x.deep.sub.test", NULL, 0, REASON_ALLOWED, "*.sub.test"},
-		{"no.test", NULL, 0, REASON_NO_RULE, NULL},
-		{POLICY_THIS_HOST, NULL, 0, REASON_ALLOWED, "@host:5432"},
+		{"a.test", NULL, 0, VERDICT_ALLOWED, "a.test"},
+		{"g.test", NULL, 0, VERDICT_ALLOWED, "g.test:22,9000-9010"},
+		{"evil.sub.test", NULL, 0, VERDICT_DENY_RULE, "evil.sub.test"},
+		{"x.deep.sub.test", NULL, 0, VERDICT_ALLOWED, "*.sub.test"},
+		{"no.test", NULL, 0, VERDICT_NO_RULE, NULL},
+		{POLICY_THIS_HOST, NULL, 0, VERDICT_ALLOWED, "@host:5432"},
 	};
 	struct fixture f;
 
@@ -160,12 +160,12 @@ static void test_names(void **state)
 static void test_any_port(void **state)
 {
 	static const struct ask asks[] = {
-		{"a.test", NULL, 0, REASON_DENY_RULE, "a.test:400-500"},
-		{"b.test", NULL, 0, REASON_ALLOWED, "b.test:80-443"},
-		{"b.test", NULL, 81, REASON_ALLOWED, "b.test:80-443"},
-		{"c.test", NULL, 0, REASON_ALLOWED, "c.test:*"},
-		{"c.test", NULL, 65535, REASON_ALLOWED, "c.test:*"},
-		{"d.test", NULL, 0, REASON_DENY_RULE, "d.test:*"},
+		{"a.test", NULL, 0, VERDICT_DENY_RULE, "a.test:400-500"},
+		{"b.test", NULL, 0, VERDICT_ALLOWED, "b.test:80-443"},
+		{"b.test", NULL, 81, VERDICT_ALLOWED, "b.test:80-443"},
+		{"c.test", NULL, 0, VERDICT_ALLOWED, "c.test:*"},
+		{"c.test", NULL, 65535, VERDICT_ALLOWED, "c.test:*"},
+		{"d.test", NULL, 0, VERDICT_DENY_RULE, "d.test:*"},
 	};
 	struct fixture f;
 
@@ -179,13 +179,13 @@ static void test_any_port(void **state)
 static void test_empty_allows_nothing(void **state)
 {
 	static const struct ask asks[] = {
-		{"a.test", NULL, 443, REASON_NO_RULE, NULL},
-		{"a.test", NULL, 0, REASON_NO_RULE, NULL},
-		{NULL, "203.0.113.1", 443, REASON_NO_RULE, NULL},
-		{NULL, "2001:db8::1", 443, REASON_NO_RULE, NULL},
-		{NULL, "127.0.0.1", 443, REASON_NO_RULE, NULL},
-		{POLICY_THIS_HOST, NULL, 443, REASON_NO_RULE, NULL},
-		{NULL, NULL, 443, REASON_BAD_NAME, NULL},
+		{"a.test", NULL, 443, VERDICT_NO_RULE, NULL},
+		{"a.test", NULL, 0, VERDICT_NO_RULE, NULL},
+		{NULL, "203.0.113.1", 443, VERDICT_NO_RULE, NULL},
+		{NULL, "2001:db8::1", 443, VERDICT_NO_RULE, NULL},
+		{NULL, "127.0.0.1", 443, VERDICT_NO_RULE, NULL},
+		{POLICY_THIS_HOST, NULL, 443, VERDICT_NO_RULE, NULL},
+		{NULL, NULL, 443, VERDICT_BAD_NAME, NULL},
 	};
 	struct fixture f;
 
@@ -198,26 +198,26 @@ static void test_empty_allows_nothing(void **state)
 static void test_addresses(void **state)
 {
 	static const struct ask asks[] = {
-		{NULL, "192.0.2.7", 443, REASON_ALLOWED, "192.0.2.7"},
-		{NULL, "::ffff:192.0.2.7", 443, REASON_ALLOWED, "192.0.2.7"},
-		{NULL, "192.0.2.7", 22, REASON_PORT, "192.0.2.7"},
-		{NULL, "192.0.2.6", 443, REASON_NO_RULE, NULL},
-		{NULL, "10.0.0.0", 8080, REASON_ALLOWED, "10.0.0.0/8:8080"},
-		{NULL, "10.255.255.255", 8080, REASON_ALLOWED, "10.0.0.0/8:8080"},
-		{NULL, "9.255.255.255", 8080, REASON_NO_RULE, NULL},
-		{NULL, "11.0.0.0", 8080, REASON_NO_RULE, NULL},
-		{NULL, "10.9.1.1", 8080, REASON_DENY_RULE, "10.9.0.0/16"},
-		{NULL, "::ffff:10.9.1.1", 8080, REASON_DENY_RULE, "10.9.0.0/16"},
-		{NULL, "10.1.1.1", 443, REASON_PORT, "10.0.0.0/8:8080"},
-		{NULL, "2001:db8:1::5", 443, REASON_ALLOWED, "[2001:db8:1::/48]"},
-		{NULL, "2001:db8:0:ffff:ffff:ffff:ffff:ffff", 443, REASON_NO_RULE, NULL},
-		{NULL, "2001:db8:2::", 443, REASON_NO_RULE, NULL},
+		{NULL, "192.0.2.7", 443, VERDICT_ALLOWED, "192.0.2.7"},
+		{NULL, "::ffff:192.0.2.7", 443, VERDICT_ALLOWED, "192.0.2.7"},
+		{NULL, "192.0.2.7", 22, VERDICT_PORT, "192.0.2.7"},
+		{NULL, "192.0.2.6", 443, VERDICT_NO_RULE, NULL},
+		{NULL, "10.0.0.0", 8080, VERDICT_ALLOWED, "10.0.0.0/8:8080"},
+		{NULL, "10.255.255.255", 8080, VERDICT_ALLOWED, "10.0.0.0/8:8080"},
+		{NULL, "9.255.255.255", 8080, VERDICT_NO_RULE, NULL},
+		{NULL, "11.0.0.0", 8080, VERDICT_NO_RULE, NULL},
+		{NULL, "10.9.1.1", 8080, VERDICT_DENY_RULE, "10.9.0.0/16"},
+		{NULL, "::ffff:10.9.1.1", 8080, VERDICT_DENY_RULE, "10.9.0.0/16"},
+		{NULL, "10.1.1.1", 443, VERDICT_PORT, "10.0.0.0/8:8080"},
+		{NULL, "2001:db8:1::5", 443, VERDICT_ALLOWED, "[2001:db8:1::/48]"},
+		{NULL, "2001:db8:0:ffff:ffff:ffff:ffff:ffff", 443, VERDICT_NO_RULE, NULL},
+		{NULL, "2001:db8:2::", 443, VERDICT_NO_RULE, NULL},
 		/* an address rule for the translated form opens it; a deny rule for what it stands for closes it */
-		{NULL, "64:ff9b::8.8.8.8", 443, REASON_ALLOWED, "[64:ff9b::/96]"},
-		{NULL, "64:ff9b::10.9.1.1", 443, REASON_DENY_RULE, "10.9.0.0/16"},
-		{NULL, "0.0.0.0", 443, REASON_SPECIAL, NULL},
-		{NULL, "::", 443, REASON_SPECIAL, NULL},
-		{"a.test", NULL, 443, REASON_NO_RULE, NULL},
+		{NULL, "64:ff9b::8.8.8.8", 443, VERDICT_ALLOWED, "[64:ff9b::/96]"},
+		{NULL, "64:ff9b::10.9.1.1", 443, VERDICT_DENY_RULE, "10.9.0.0/16"},
+		{NULL, "0.0.0.0", 443, VERDICT_SPECIAL, NULL},
+		{NULL, "::", 443, VERDICT_SPECIAL, NULL},
+		{"a.test", NULL, 443, VERDICT_NO_RULE, NULL},
 	};
 	struct fixture f;
 
@@ -230,12 +230,12 @@ static void test_addresses(void **state)
 static void test_everything_cidr(void **state)
 {
 	static const struct ask asks[] = {
-		{NULL, "8.8.8.8", 443, REASON_ALLOWED, "0.0.0.0/0:443"},
-		{NULL, "10.0.0.1", 443, REASON_ALLOWED, "0.0.0.0/0:443"},
-		{NULL, "0.0.0.0", 443, REASON_SPECIAL, NULL},
-		{NULL, "8.8.8.8", 444, REASON_PORT, "0.0.0.0/0:443"},
-		{NULL, "2001:db8::1", 443, REASON_ALLOWED, "[::]/0:443"},
-		{NULL, "::1", 443, REASON_ALLOWED, "[::]/0:443"},
+		{NULL, "8.8.8.8", 443, VERDICT_ALLOWED, "0.0.0.0/0:443"},
+		{NULL, "10.0.0.1", 443, VERDICT_ALLOWED, "0.0.0.0/0:443"},
+		{NULL, "0.0.0.0", 443, VERDICT_SPECIAL, NULL},
+		{NULL, "8.8.8.8", 444, VERDICT_PORT, "0.0.0.0/0:443"},
+		{NULL, "2001:db8::1", 443, VERDICT_ALLOWED, "[::]/0:443"},
+		{NULL, "::1", 443, VERDICT_ALLOWED, "[::]/0:443"},
 	};
 	struct fixture f;
 
@@ -248,24 +248,24 @@ static void test_everything_cidr(void **state)
 static void test_star(void **state)
 {
 	static const struct ask asks[] = {
-		{"any.test", NULL, 443, REASON_ALLOWED, "*:443"},
-		{"any.test", NULL, 80, REASON_PORT, "*:443"},
-		{"evil.test", NULL, 443, REASON_DENY_RULE, "evil.test"},
-		{NULL, "203.0.113.1", 443, REASON_ALLOWED, "*:443"},
-		{NULL, "203.0.113.1", 80, REASON_PORT, "*:443"},
-		{NULL, "203.0.113.66", 443, REASON_DENY_RULE, "203.0.113.66"},
-		{NULL, "10.0.0.1", 443, REASON_SPECIAL, NULL},
-		{NULL, "10.0.0.1", 80, REASON_SPECIAL, NULL},
-		{NULL, "127.0.0.1", 443, REASON_SPECIAL, NULL},
-		{NULL, "192.168.7.7", 443, REASON_ALLOWED, "192.168.7.7:443"},
-		{NULL, "192.168.7.7", 22, REASON_PORT, "192.168.7.7:443"},
-		{POLICY_THIS_HOST, NULL, 443, REASON_NO_RULE, NULL},
-		{"any.test", "203.0.113.1", 443, REASON_ALLOWED, "*:443"},
-		{"any.test", "203.0.113.66", 443, REASON_DENY_RULE, "203.0.113.66"},
-		{"any.test", "127.0.0.1", 443, REASON_SPECIAL, NULL},
-		{"any.test", "192.168.7.7", 443, REASON_ALLOWED, "192.168.7.7:443"},
-		{"any.test", "192.168.7.8", 443, REASON_SPECIAL, NULL},
-		{"any.test", "0.0.0.0", 443, REASON_SPECIAL, NULL},
+		{"any.test", NULL, 443, VERDICT_ALLOWED, "*:443"},
+		{"any.test", NULL, 80, VERDICT_PORT, "*:443"},
+		{"evil.test", NULL, 443, VERDICT_DENY_RULE, "evil.test"},
+		{NULL, "203.0.113.1", 443, VERDICT_ALLOWED, "*:443"},
+		{NULL, "203.0.113.1", 80, VERDICT_PORT, "*:443"},
+		{NULL, "203.0.113.66", 443, VERDICT_DENY_RULE, "203.0.113.66"},
+		{NULL, "10.0.0.1", 443, VERDICT_SPECIAL, NULL},
+		{NULL, "10.0.0.1", 80, VERDICT_SPECIAL, NULL},
+		{NULL, "127.0.0.1", 443, VERDICT_SPECIAL, NULL},
+		{NULL, "192.168.7.7", 443, VERDICT_ALLOWED, "192.168.7.7:443"},
+		{NULL, "192.168.7.7", 22, VERDICT_PORT, "192.168.7.7:443"},
+		{POLICY_THIS_HOST, NULL, 443, VERDICT_NO_RULE, NULL},
+		{"any.test", "203.0.113.1", 443, VERDICT_ALLOWED, "*:443"},
+		{"any.test", "203.0.113.66", 443, VERDICT_DENY_RULE, "203.0.113.66"},
+		{"any.test", "127.0.0.1", 443, VERDICT_SPECIAL, NULL},
+		{"any.test", "192.168.7.7", 443, VERDICT_ALLOWED, "192.168.7.7:443"},
+		{"any.test", "192.168.7.8", 443, VERDICT_SPECIAL, NULL},
+		{"any.test", "0.0.0.0", 443, VERDICT_SPECIAL, NULL},
 	};
 	struct fixture f;
 
@@ -274,27 +274,27 @@ static void test_star(void **state)
 	ask_all(&f, asks, COUNT(asks));
 	fixture_free(&f);
 	fixture_make(&f, "*:* a.test 192.0.2.1 @host:1", "*:25 @host:2");
-	assert_int_equal(ask(&f, "a.test", NULL, 25).reason, REASON_DENY_RULE);
-	assert_int_equal(ask(&f, NULL, "192.0.2.1", 25).reason, REASON_DENY_RULE);
-	assert_int_equal(ask(&f, "a.test", "192.0.2.1", 25).reason, REASON_DENY_RULE);
-	assert_int_equal(ask(&f, "a.test", NULL, 443).reason, REASON_ALLOWED);
-	assert_int_equal(ask(&f, "a.test", NULL, 0).reason, REASON_ALLOWED);
-	assert_int_equal(ask(&f, POLICY_THIS_HOST, NULL, 1).reason, REASON_ALLOWED);
-	assert_int_equal(ask(&f, POLICY_THIS_HOST, NULL, 2).reason, REASON_DENY_RULE);
+	assert_int_equal(ask(&f, "a.test", NULL, 25).reason, VERDICT_DENY_RULE);
+	assert_int_equal(ask(&f, NULL, "192.0.2.1", 25).reason, VERDICT_DENY_RULE);
+	assert_int_equal(ask(&f, "a.test", "192.0.2.1", 25).reason, VERDICT_DENY_RULE);
+	assert_int_equal(ask(&f, "a.test", NULL, 443).reason, VERDICT_ALLOWED);
+	assert_int_equal(ask(&f, "a.test", NULL, 0).reason, VERDICT_ALLOWED);
+	assert_int_equal(ask(&f, POLICY_THIS_HOST, NULL, 1).reason, VERDICT_ALLOWED);
+	assert_int_equal(ask(&f, POLICY_THIS_HOST, NULL, 2).reason, VERDICT_DENY_RULE);
 	fixture_free(&f);
 }
 
 static void test_this_host(void **state)
 {
 	static const struct ask asks[] = {
-		{POLICY_THIS_HOST, "127.0.0.1", 5432, REASON_ALLOWED, "@host:5432"},
-		{POLICY_THIS_HOST, "::1", 5432, REASON_ALLOWED, "@host:5432"},
-		{POLICY_THIS_HOST, "::ffff:127.0.0.1", 5432, REASON_ALLOWED, "@host:5432"},
-		{POLICY_THIS_HOST, "10.0.0.1", 5432, REASON_NO_RULE, NULL},
-		{POLICY_THIS_HOST, "203.0.113.1", 5432, REASON_NO_RULE, NULL},
-		{"localhost", "127.0.0.1", 5432, REASON_NO_RULE, NULL},
-		{NULL, "127.0.0.1", 5432, REASON_NO_RULE, NULL},
-		{"x." POLICY_THIS_HOST, NULL, 5432, REASON_NO_RULE, NULL},
+		{POLICY_THIS_HOST, "127.0.0.1", 5432, VERDICT_ALLOWED, "@host:5432"},
+		{POLICY_THIS_HOST, "::1", 5432, VERDICT_ALLOWED, "@host:5432"},
+		{POLICY_THIS_HOST, "::ffff:127.0.0.1", 5432, VERDICT_ALLOWED, "@host:5432"},
+		{POLICY_THIS_HOST, "10.0.0.1", 5432, VERDICT_NO_RULE, NULL},
+		{POLICY_THIS_HOST, "203.0.113.1", 5432, VERDICT_NO_RULE, NULL},
+		{"localhost", "127.0.0.1", 5432, VERDICT_NO_RULE, NULL},
+		{NULL, "127.0.0.1", 5432, VERDICT_NO_RULE, NULL},
+		{"x." POLICY_THIS_HOST, NULL, 5432, VERDICT_NO_RULE, NULL},
 	};
 	struct fixture f;
 
@@ -344,7 +344,7 @@ static void closed(const struct fixture *f, const char *text, const char *what)
 	for (int named = 0; named < 2; named++) {
 		struct verdict v = ask(f, named ? "a.test" : NULL, text, 443);
 
-		if (v.allowed || v.reason != REASON_SPECIAL || strcmp(v.range, what) != 0)
+		if (v.allowed || v.reason != VERDICT_SPECIAL || strcmp(v.range, what) != 0)
 			fail_msg("%s: %s %s, not %s", text, policy_reason_word(v.reason), v.range ? v.range : "-", what);
 	}
 }
@@ -408,7 +408,7 @@ static void test_embedded(void **state)
 		struct address a = addr(forms[i].v6), v4, want;
 
 		assert_int_equal(address_embedded_v4(&a, &v4), forms[i].v4 != NULL);
-		assert_int_equal(ask(&f, NULL, forms[i].v6, 443).reason, forms[i].v4 ? REASON_DENY_RULE : REASON_ALLOWED);
+		assert_int_equal(ask(&f, NULL, forms[i].v6, 443).reason, forms[i].v4 ? VERDICT_DENY_RULE : VERDICT_ALLOWED);
 		if (!forms[i].v4)
 			continue;
 		want = addr(forms[i].v4);
@@ -428,12 +428,12 @@ static void test_own(void **state)
 	for (int i = 0; i < 2; i++) {
 		const char *name = i ? "a.test" : NULL;
 
-		assert_int_equal(ask(&f, name, "203.0.113.9", 443).reason, REASON_OWN);
-		assert_int_equal(ask(&f, name, "::ffff:203.0.113.9", 443).reason, REASON_OWN);
-		assert_int_equal(ask(&f, name, "2001:db8::9", 443).reason, REASON_OWN);
-		assert_int_equal(ask(&f, name, "203.0.113.8", 443).reason, REASON_ALLOWED);
-		assert_int_equal(ask(&f, name, "203.0.113.10", 443).reason, REASON_ALLOWED);
-		assert_int_equal(ask(&f, name, "192.0.2.200", 443).reason, REASON_ALLOWED); /* by the address rule */
+		assert_int_equal(ask(&f, name, "203.0.113.9", 443).reason, VERDICT_OWN);
+		assert_int_equal(ask(&f, name, "::ffff:203.0.113.9", 443).reason, VERDICT_OWN);
+		assert_int_equal(ask(&f, name, "2001:db8::9", 443).reason, VERDICT_OWN);
+		assert_int_equal(ask(&f, name, "203.0.113.8", 443).reason, VERDICT_ALLOWED);
+		assert_int_equal(ask(&f, name, "203.0.113.10", 443).reason, VERDICT_ALLOWED);
+		assert_int_equal(ask(&f, name, "192.0.2.200", 443).reason, VERDICT_ALLOWED); /* by the address rule */
 	}
 	policy_set_own(f.policy, NULL, 0);
 	assert_true(ask(&f, NULL, "203.0.113.9", 443).allowed);
@@ -476,7 +476,7 @@ static void test_fault_and_words(void **state)
 	assert_non_null(strstr(policy_verdict_text(f.policy, &v, buf, sizeof(buf)), "private"));
 	v = ask(&f, "b.test", NULL, 22);
 	assert_non_null(strstr(policy_verdict_text(f.policy, &v, buf, sizeof(buf)), "this port"));
-	for (int r = 0; r < REASONS; r++)
+	for (int r = 0; r < VERDICT_REASONS; r++)
 		assert_true(*policy_reason_text(r) && *policy_reason_word(r));
 	assert_null(policy_rule(f.policy, -1));
 	assert_null(policy_rule(f.policy, 3));

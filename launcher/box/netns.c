@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "box/netns.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_log.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+#include <netlink/netlink.h>
+#include <netlink/socket.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "box/nft.h"
+#include "sys/fd.h"
+
+#include "base/banned.h"
+
+#define LOOPBACK_INDEX 1 /* `lo` is the first device of every namespace (net/core/dev.c) */
+#define DNS_PORT 53
+#define BACKLOG 4096
+
+_Static_assert(NETNS_FDS <= FD_SEND_MAX, "all sockets must fit one message");
+
+int netns_loopback_up(void)
+{
+	struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &req) < 0)
+		return -errno;
+	return 0;
+}
+
+static int fail(struct netns_failure *f, enum netns_step step, int object, int rc)
+{
+	f->step = step;
+	f->object = object;
+	return rc;
+}
+
+/* --- addresses and routes --- */
+
+struct own {
+	struct in_addr v4;
+	struct in6_addr v6;
+};
+
+static struct own own_addresses(void)
+{
+	struct own own;
+
+	inet_pton(AF_INET, NETNS_OWN4, &own.v4);
+	inet_pton(AF_INET6, NETNS_OWN6, &own.v6);
+	return own;
+}
+
+/* libnl's own numbers hide errnos, so requests are built with it and sent and acknowledged here. m is freed. Return: 0 or -errno. */
+static int request(int fd, struct nl_msg *m)
+{
+	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	struct nlmsghdr *h = nlmsg_hdr(m);
+	union {
+		struct nlmsghdr h;
+		char bytes[1024];
+	} answer;
+	ssize_t n;
+
+	h->nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
+	n = sendto(fd, h, h->nlmsg_len, 0, (struct sockaddr *)&kernel, sizeof(kernel));
+	nlmsg_free(m);
+	if (n < 0)
+		return -errno;
+	do
+		n = recv(fd, &answer, sizeof(answer), 0);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if ((size_t)n < NLMSG_LENGTH(sizeof(struct nlmsgerr)) || answer.h.nlmsg_type != NLMSG_ERROR)
+		return -EBADMSG;
+	return ((struct nlmsgerr *)NLMSG_DATA(&answer.h))->error;
+}
+
+static struct nl_msg *message(int type, int flags, const void *header, size_t len)
+{
+	struct nl_msg *m = nlmsg_alloc_size(512);
+
+	if (!m)
+		return NULL;
+	if (!nlmsg_put(m, 0, 0, type, 0, flags) || nlmsg_append(m, (void *)header, len, NLMSG_ALIGNTO) < 0) {
+		nlmsg_free(m);
+		return NULL;
+	}
+	return m;
+}
+
+static int add_address(int fd, int family, const void *addr)
+{
+	int len = family == AF_INET ? 4 : 16;
+	struct ifaddrmsg head = {.ifa_family = (unsigned char)family,
+				 .ifa_prefixlen = (unsigned char)(len * 8),
+				 .ifa_index = LOOPBACK_INDEX,
+				 /* without it the address is tentative, and unusable, for a second */
+				 .ifa_flags = family == AF_INET6 ? IFA_F_NODAD : 0};
+	struct nl_msg *m = message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
+
+	if (!m || nla_put(m, IFA_LOCAL, len, addr) < 0 || nla_put(m, IFA_ADDRESS, len, addr) < 0) {
+		nlmsg_free(m);
+		return -ENOMEM;
+	}
+	return request(fd, m);
+}
+
+/* AnyIP: every address is local. With the own address as source, as otherwise a packet's source is its destination. */
+static int add_route(int fd, int family, const void *source)
+{
+	int len = family == AF_INET ? 4 : 16;
+	struct rtmsg head = {.rtm_family = (unsigned char)family,
+			     .rtm_table = RT_TABLE_LOCAL,
+			     .rtm_protocol = RTPROT_STATIC,
+			     .rtm_scope = RT_SCOPE_HOST,
+			     .rtm_type = RTN_LOCAL};
+	struct nl_msg *m = message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
+
+	if (!m || nla_put_u32(m, RTA_OIF, LOOPBACK_INDEX) < 0 || nla_put(m, RTA_PREFSRC, len, source) < 0) {
+		nlmsg_free(m);
+		return -ENOMEM;
+	}
+	return request(fd, m);
+}
+
+/* *have6: false where this host has no IPv6 (not built in, or net.ipv6.conf.*.disable_ipv6), so the box has none either. */
+static int setup_routes(const struct own *own, bool *have6, struct netns_failure *f)
+{
+	cleanup_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int rc;
+
+	if (fd < 0)
+		return fail(f, NETNS_STEP_NETLINK, NETLINK_ROUTE, -errno);
+	rc = add_address(fd, AF_INET, &own->v4);
+	if (rc < 0)
+		return fail(f, NETNS_STEP_ADDRESS, 4, rc);
+	rc = add_route(fd, AF_INET, &own->v4);
+	if (rc < 0)
+		return fail(f, NETNS_STEP_ROUTE, 4, rc);
+	rc = add_address(fd, AF_INET6, &own->v6);
+	*have6 = rc == 0;
+	if (rc == -EACCES || rc == -EAFNOSUPPORT || rc == -EOPNOTSUPP)
+		return 0;
+	if (rc < 0)
+		return fail(f, NETNS_STEP_ADDRESS, 6, rc);
+	rc = add_route(fd, AF_INET6, &own->v6);
+	return rc < 0 ? fail(f, NETNS_STEP_ROUTE, 6, rc) : 0;
+}
+
+/* --- sockets --- */
+
+static bool is_v6(enum netns_fd which)
+{
+	return which == NETNS_TCP6 || which == NETNS_DNS_UDP6 || which == NETNS_DNS_TCP6;
+}
+
+static bool is_capture(enum netns_fd which)
+{
+	return which == NETNS_TCP4 || which == NETNS_TCP6;
+}
+
+static bool is_udp(enum netns_fd which)
+{
+	return which == NETNS_DNS_UDP4 || which == NETNS_DNS_UDP6;
+}
+
+static int option(int fd, int level, int name)
+{
+	int one = 1;
+
+	return setsockopt(fd, level, name, &one, sizeof(one));
+}
+
+/* The packet's destination comes along, so that an answer leaves from the address that was asked. */
+static int options(int fd, enum netns_fd which, enum netns_capture capture)
+{
+	if (is_v6(which) && option(fd, IPPROTO_IPV6, IPV6_V6ONLY) < 0)
+		return -1;
+	if (is_capture(which) && capture == NETNS_TPROXY)
+		return is_v6(which) ? option(fd, IPPROTO_IPV6, IPV6_TRANSPARENT) : option(fd, IPPROTO_IP, IP_TRANSPARENT);
+	if (which == NETNS_DNS_UDP4)
+		return option(fd, IPPROTO_IP, IP_PKTINFO);
+	if (which == NETNS_DNS_UDP6) /* and an answer from an address that is on no device needs FREEBIND */
+		return option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO) < 0 ? -1 : option(fd, IPPROTO_IPV6, IPV6_FREEBIND);
+	return 0;
+}
+
+static int open_socket(enum netns_fd which, enum netns_capture capture)
+{
+	uint16_t port = is_capture(which) ? NETNS_CAPTURE_PORT : which == NETNS_PROXY ? NETNS_PROXY_PORT : DNS_PORT;
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+	cleanup_fd int fd = -1;
+	int type = is_udp(which) ? SOCK_DGRAM : SOCK_STREAM;
+	int rc;
+
+	if (is_capture(which)) {
+		in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		in6.sin6_addr = in6addr_loopback;
+	}
+	fd = socket(is_v6(which) ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0 || options(fd, which, capture) < 0)
+		return -errno;
+	rc = is_v6(which) ? bind(fd, (struct sockaddr *)&in6, sizeof(in6)) : bind(fd, (struct sockaddr *)&in, sizeof(in));
+	if (rc < 0 || (type == SOCK_STREAM && listen(fd, BACKLOG) < 0))
+		return -errno;
+	return steal_fd(&fd);
+}
+
+static int open_sockets(int *fds, bool have6, enum netns_capture capture, struct netns_failure *f)
+{
+	for (int i = 0; i < NETNS_NFLOG; i++) {
+		if (is_v6((enum netns_fd)i) && !have6)
+			continue;
+		fds[i] = open_socket((enum netns_fd)i, capture);
+		if (fds[i] < 0)
+			return fail(f, NETNS_STEP_SOCKET, i, fds[i]);
+	}
+	return 0;
+}
+
+static struct nl_msg *nflog_config(void)
+{
+	struct nfgenmsg head = {.nfgen_family = AF_UNSPEC, .version = NFNETLINK_V0, .res_id = htons(NETNS_NFLOG_GROUP)};
+
+	return message(NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG, 0, &head, sizeof(head));
+}
+
+static int nflog_put(int fd, int attr, int len, const void *value)
+{
+	struct nl_msg *m = nflog_config();
+
+	if (!m || nla_put(m, attr, len, value) < 0) {
+		nlmsg_free(m);
+		return -ENOMEM;
+	}
+	return request(fd, m);
+}
+
+/* A socket on the group that the refusing rules log to. Return: it or -errno. */
+static int open_nflog(void)
+{
+	struct nfulnl_msg_config_cmd bind_group = {.command = NFULNL_CFG_CMD_BIND};
+	struct nfulnl_msg_config_mode mode = {.copy_range = htonl(64), .copy_mode = NFULNL_COPY_PACKET};
+	uint32_t at_once = htonl(1);
+	cleanup_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = nflog_put(fd, NFULA_CFG_CMD, sizeof(bind_group), &bind_group);
+	if (rc == 0)
+		rc = nflog_put(fd, NFULA_CFG_MODE, sizeof(mode), &mode);
+	if (rc == 0)
+		rc = nflog_put(fd, NFULA_CFG_QTHRESH, sizeof(at_once), &at_once);
+	if (rc < 0)
+		return rc;
+	return steal_fd(&fd);
+}
+
+/* --- all of it --- */
+
+/* TPROXY, else redirection; with the log of what is refused where the kernel has one. */
+static int setup_filter(const struct netns_plan *plan, const struct own *own, bool have6, bool log, enum netns_capture *capture,
+			struct netns_failure *f)
+{
+	struct nft_plan nft = {.ports = plan->ports,
+			       .n_ports = plan->n_ports,
+			       .nets = plan->nets,
+			       .n_nets = plan->n_nets,
+			       .any_address = plan->any_address,
+			       .own4 = own->v4,
+			       .own6 = own->v6,
+			       .have6 = have6,
+			       .log = log};
+	int rc = 0;
+
+	for (*capture = NETNS_TPROXY; *capture <= NETNS_REDIRECT; (*capture)++) {
+		nft.redirect = *capture == NETNS_REDIRECT;
+		rc = nft_apply(&nft);
+		if (rc == 0)
+			return 0;
+	}
+	return fail(f, NETNS_STEP_FILTER, 0, rc);
+}
+
+static int send_all(int sock, const int *fds, enum netns_capture capture)
+{
+	struct netns_message msg = {.capture = capture};
+	int present[NETNS_FDS];
+	size_t n = 0;
+
+	for (int i = 0; i < NETNS_FDS; i++) {
+		if (fds[i] < 0)
+			continue;
+		msg.present |= 1U << i;
+		present[n++] = fds[i];
+	}
+	return fd_send(sock, &msg, sizeof(msg), present, n);
+}
+
+static int setup(const struct netns_plan *plan, int sock, int *fds, struct netns_failure *f)
+{
+	struct own own = own_addresses();
+	enum netns_capture capture;
+	bool have6 = false;
+	int rc = netns_loopback_up();
+
+	if (rc < 0)
+		return fail(f, NETNS_STEP_LOOPBACK, 0, rc);
+	rc = setup_routes(&own, &have6, f);
+	if (rc < 0)
+		return rc;
+	fds[NETNS_NFLOG] = open_nflog();
+	if (fds[NETNS_NFLOG] < 0)
+		fds[NETNS_NFLOG] = -1;
+	rc = setup_filter(plan, &own, have6, fds[NETNS_NFLOG] >= 0, &capture, f);
+	if (rc < 0 && fds[NETNS_NFLOG] >= 0) { /* a kernel with the log's socket and without its rule */
+		close(fds[NETNS_NFLOG]);
+		fds[NETNS_NFLOG] = -1;
+		rc = setup_filter(plan, &own, have6, false, &capture, f);
+	}
+	if (rc == 0)
+		rc = open_sockets(fds, have6, capture, f);
+	if (rc < 0)
+		return rc;
+	rc = send_all(sock, fds, capture);
+	return rc < 0 ? fail(f, NETNS_STEP_SEND, 0, rc) : 0;
+}
+
+int netns_setup(const struct netns_plan *plan, int sock, struct netns_failure *failure)
+{
+	int fds[NETNS_FDS], rc;
+
+	for (int i = 0; i < NETNS_FDS; i++)
+		fds[i] = -1;
+	rc = setup(plan, sock, fds, failure);
+	for (int i = 0; i < NETNS_FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return rc;
+}
+
+int netns_receive(int sock, int *fds, enum netns_capture *capture)
+{
+	int got[NETNS_FDS];
+	struct netns_message msg;
+	size_t n_fds = 0, used = 0;
+	ssize_t n;
+
+	for (int i = 0; i < NETNS_FDS; i++)
+		fds[i] = -1;
+	n = fd_recv(sock, &msg, sizeof(msg), got, NETNS_FDS, &n_fds);
+	if (n < 0)
+		return (int)n;
+	if (n == sizeof(msg) && msg.capture <= NETNS_REDIRECT && msg.present < 1U << NETNS_FDS &&
+	    (size_t)__builtin_popcount(msg.present) == n_fds) {
+		for (int i = 0; i < NETNS_FDS; i++)
+			if (msg.present & 1U << i)
+				fds[i] = got[used++];
+		*capture = (enum netns_capture)msg.capture;
+		return 0;
+	}
+	for (size_t i = 0; i < n_fds; i++)
+		close(got[i]);
+	return n == 0 ? -ENODATA : -EBADMSG;
+}
+
+static const char *const fd_names[NETNS_FDS] = {
+	[NETNS_TCP4] = "the IPv4 listener",    [NETNS_TCP6] = "the IPv6 listener",
+	[NETNS_DNS_UDP4] = "the DNS socket",   [NETNS_DNS_UDP6] = "the IPv6 DNS socket",
+	[NETNS_DNS_TCP4] = "the DNS listener", [NETNS_DNS_TCP6] = "the IPv6 DNS listener",
+	[NETNS_PROXY] = "the proxy listener",  [NETNS_NFLOG] = "the log of refused packets",
+};
+
+int netns_failure_text(const struct netns_failure *f, int errnum, struct err *e)
+{
+	switch (f->step) {
+	case NETNS_STEP_LOOPBACK:
+		return err_errno(e, errnum, "the box's network: lo does not come up");
+	case NETNS_STEP_SOCKET:
+		return err_errno(e, errnum, "the box's network: %s cannot be opened",
+				 f->object >= 0 && f->object < NETNS_FDS ? fd_names[f->object] : "a socket");
+	case NETNS_STEP_NETLINK:
+		return err_errno(e, errnum, "the box's network: no netlink socket");
+	case NETNS_STEP_ADDRESS:
+		return err_errno(e, errnum, "the box's network: its own IPv%d address cannot be set", f->object);
+	case NETNS_STEP_ROUTE:
+		return err_errno(e, errnum, "the box's network: its IPv%d route cannot be set", f->object);
+	case NETNS_STEP_FILTER:
+		return err_errno(e, errnum, "the box's network: nf_tables takes neither a tproxy nor a redirect rule; egress.mode = "
+					    "gateway needs one of the kernel modules nft_tproxy and nft_redir (`agentbox doctor`)");
+	case NETNS_STEP_SEND:
+		return err_errno(e, errnum, "the box's network: its sockets cannot be handed to the gateway");
+	default:
+		return err_errno(e, errnum, "the box's network cannot be set up");
+	}
+}
