@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The entry: refuses to run with raised privileges, then finds the subcommand in the table. */
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +25,35 @@ static const struct cmd *main_find(const char *name)
 	return NULL;
 }
 
+/*
+ * Variables that make the dynamic loader load or do something else have acted on this image already; the box is set up by
+ * one that they did not touch.
+ */
+static int main_drop_loader_variables(char **argv)
+{
+	char exe[PATH_MAX];
+	bool found = false;
+	ssize_t n;
+
+	for (char **v = environ; *v;) {
+		if (strncmp(*v, "LD_", 3) != 0 && strncmp(*v, "GLIBC_TUNABLES=", 15) != 0) {
+			v++;
+			continue;
+		}
+		found = true;
+		for (char **rest = v; *rest; rest++)
+			rest[0] = rest[1];
+	}
+	if (!found)
+		return 0;
+	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	if (n < 0)
+		return -errno;
+	exe[n] = '\0';
+	execv(exe, argv);
+	return -errno;
+}
+
 int main(int argc, char **argv)
 {
 	const struct cmd *cmd;
@@ -32,6 +64,10 @@ int main(int argc, char **argv)
 	/* Setuid, setgid or file capabilities: the caller's profile and environment would steer a privileged process. */
 	if (getauxval(AT_SECURE))
 		exit(cmd_fail_text(STATUS_REFUSED, "installed setuid, setgid or with file capabilities: refused; it needs none"));
+	r = main_drop_loader_variables(argv);
+	if (r < 0)
+		exit(cmd_fail_text(STATUS_REFUSED, "cannot start again without the LD_ variables of the environment: %s",
+				   strerrordesc_np(-r)));
 	if (argc < 2) {
 		usage_print(stderr);
 		exit(STATUS_REFUSED);

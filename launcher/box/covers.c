@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "box/gitrepo.h"
 #include "box/glob.h"
+#include "box/sockets.h"
 #include "box/submounts.h"
 #include "sys/path.h"
 
@@ -266,6 +267,37 @@ static int add_denied(struct covers *c, const struct profile *profile, struct er
 	}
 	/* The record of all runs is no business of the command's. */
 	return cover_host_path(c, c->host->state_dir, MOUNT_MASK, (struct origin){0}, e);
+}
+
+/* Is anything of the host shown but what every box has? Then there may be sockets in it. */
+static bool has_grants(const struct covers *c)
+{
+	for (size_t i = 0; i < c->n_places; i++) {
+		const struct place *p = &c->places[i];
+
+		if (!p->overlay && c->plan->steps[p->step].from.file)
+			return true;
+	}
+	return false;
+}
+
+static int add_sockets(struct covers *c, struct err *e)
+{
+	cleanup_strv struct strv found = {0};
+	int r;
+
+	if (!has_grants(c))
+		return 0;
+	r = sockets_find(&found, e);
+	for (size_t i = 0; r == 0 && i < found.n; i++) {
+		cleanup_free char *real = realpath(found.v[i], NULL);
+		struct stat st;
+
+		/* One that was removed, or lies in another mount namespace, is not where its name says. */
+		if (real && lstat(real, &st) == 0 && S_ISSOCK(st.st_mode))
+			r = cover_host_path(c, real, MOUNT_MASK, (struct origin){0}, e);
+	}
+	return r;
 }
 
 /* --- protect --- */
@@ -553,6 +585,8 @@ int covers_add(struct plan *plan, const struct profile *profile, const struct ru
 
 	places_collect(&c);
 	r = add_denied(&c, profile, e);
+	if (r == 0)
+		r = add_sockets(&c, e);
 	if (r == 0)
 		r = add_protected(&c, profile, e);
 	for (size_t i = 0; r == 0 && i < c.n_places; i++)

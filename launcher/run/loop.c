@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "box/seccomp.h"
+#include "run/limits.h"
 #include "run/supervisor.h"
 #include "sys/fd.h"
 
@@ -110,14 +111,11 @@ static void arm_clock(struct supervisor *s)
 
 		at = next > elapsed ? next - elapsed : 1;
 	}
+	if (limits_interval_ms(s) && (!at || at > limits_interval_ms(s)))
+		at = limits_interval_ms(s);
 	spec.it_value.tv_sec = (time_t)(at / 1000);
 	spec.it_value.tv_nsec = (long)(at % 1000) * 1000000;
 	timerfd_settime(s->deadline, 0, &spec, NULL);
-}
-
-static json_t *limit_fields(const char *limit, uint64_t value, uint64_t used)
-{
-	return json_pack("{s:s, s:I, s:I}", "limit", limit, "value", (json_int_t)value, "used", (json_int_t)used);
 }
 
 static int on_clock(struct supervisor *s, struct err *e)
@@ -131,12 +129,14 @@ static int on_clock(struct supervisor *s, struct err *e)
 		if (now_ms() >= s->kill_at_ms)
 			kill_box(s);
 	} else if (limit && elapsed >= limit) {
-		r = record_event(s, EVENT_LIMIT_HIT, limit_fields("limits.wall-time", limit, elapsed), e);
+		r = record_event(s, EVENT_LIMIT_HIT, limits_fields("limits.wall-time", limit, elapsed), e);
 		begin_end(s, REASON_TIMEOUT, s->profile->limits.grace.ms);
 	} else if (limit && !s->wall_warned && elapsed >= limit / 5 * 4) {
 		s->wall_warned = true;
-		r = record_event(s, EVENT_LIMIT_WARN, limit_fields("limits.wall-time", limit, elapsed), e);
+		r = record_event(s, EVENT_LIMIT_WARN, limits_fields("limits.wall-time", limit, elapsed), e);
 	}
+	if (r == 0)
+		r = limits_sample(s, e);
 	arm_clock(s);
 	return r;
 }

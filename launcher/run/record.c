@@ -17,6 +17,7 @@
 #include "config.h"
 #include "run/artifacts.h"
 #include "run/changes.h"
+#include "run/limits.h"
 #include "run/supervisor.h"
 #include "sys/procstat.h"
 
@@ -69,6 +70,7 @@ static json_t *mechanisms(const struct supervisor *s)
 	json_object_set_new(all, "landlock", m);
 	json_object_set_new(all, "network", mechanism(s->plan.private_network, "egress.mode = host"));
 	json_object_set_new(all, "nested-namespaces-off", mechanism(!s->plan.nested_namespaces, "syscalls.nested-namespaces = yes"));
+	json_object_set_new(all, "cgroup", limits_mechanism(s));
 	json_object_set_new(all, "rlimits", mechanism(s->plan.rlimits.n > 0, NULL));
 	return all;
 }
@@ -104,7 +106,7 @@ static json_t *start_fields(const struct supervisor *s)
 	json_object_set_new(fields, "profile_file", text_or_null(profile_file(s->profile)));
 	json_object_set_new(fields, "profile_sha256", json_string(digest));
 	json_object_set_new(fields, "argv", event_text_v(s->plan.argv.v));
-	json_object_set_new(fields, "cwd", event_text_z(s->plan.cwd));
+	json_object_set_new(fields, "cwd", text_or_null(s->plan.cwd));
 	json_object_set_new(fields, "repo", text_or_null(s->plan.repo));
 	json_object_set_new(fields, "repo_commit", text_or_null(commit));
 	json_object_set_new(fields, "kernel", json_string(host.release));
@@ -132,20 +134,22 @@ static json_t *time_now(void)
 /* run.json as it is while the command runs: what was asked and what prune must know. */
 static json_t *run_json(const struct supervisor *s)
 {
+	cleanup_strv struct strv groups = {0};
 	json_t *run = json_object();
 
 	json_object_set_new(run, "id", json_string(s->id));
 	json_object_set_new(run, "task", text_or_null(s->plan.task_id));
 	json_object_set_new(run, "profile", event_text_z(s->options->profile_name));
 	json_object_set_new(run, "argv", event_text_v(s->plan.argv.v));
-	json_object_set_new(run, "cwd", event_text_z(s->plan.cwd));
+	json_object_set_new(run, "cwd", text_or_null(s->plan.cwd));
 	json_object_set_new(run, "repo", text_or_null(s->plan.repo));
 	json_object_set_new(run, "pid", json_integer(getpid()));
 	json_object_set_new(run, "pid_start", start_time(getpid()));
 	json_object_set_new(run, "started", time_now());
 	json_object_set_new(run, "state", json_string("running"));
 	json_object_set_new(run, "leftovers", s->plan.leftovers.n ? event_text_v(s->plan.leftovers.v) : json_array());
-	json_object_set_new(run, "cgroups", json_array());
+	cgroup_paths(&s->cgroup, &groups);
+	json_object_set_new(run, "cgroups", groups.n ? event_text_v(groups.v) : json_array());
 	if (s->init) {
 		json_object_set_new(run, "init_pid", json_integer(s->init));
 		json_object_set_new(run, "init_pid_start", start_time(s->init));
@@ -153,12 +157,17 @@ static json_t *run_json(const struct supervisor *s)
 	return run;
 }
 
+int record_running(struct supervisor *s, struct err *e)
+{
+	json_decref(s->record);
+	s->record = run_json(s);
+	return state_run_write(s->run_dir, s->record, e);
+}
+
 int record_start(struct supervisor *s, struct err *e)
 {
-	int r;
+	int r = record_running(s, e);
 
-	s->record = run_json(s);
-	r = state_run_write(s->run_dir, s->record, e);
 	return r < 0 ? r : record_event(s, EVENT_RUN_START, start_fields(s), e);
 }
 
@@ -298,6 +307,7 @@ int record_end(struct supervisor *s, struct err *e)
 	json_object_set_new(end, "wall_ms", json_integer((json_int_t)(since_start_us(s) / 1000)));
 	json_object_set_new(end, "user_ms", json_integer((json_int_t)(s->exited.user_us / 1000)));
 	json_object_set_new(end, "system_ms", json_integer((json_int_t)(s->exited.system_us / 1000)));
+	limits_end_fields(s, end);
 	json_object_set_new(end, "denied", json_integer((json_int_t)s->denied_count));
 	keep_first(&first, e, event_write(&s->log, EVENT_RUN_END, json_incref(end), &err), &err);
 

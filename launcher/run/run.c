@@ -22,6 +22,7 @@
 #include "box/caps.h"
 #include "box/child.h"
 #include "run/dirs.h"
+#include "run/limits.h"
 #include "run/supervisor.h"
 #include "sys/path.h"
 #include "sys/syscalls.h"
@@ -45,6 +46,7 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 		.terminal.master = -1,
 		.log.fd = -1,
 		.log.copy_fd = -1,
+		.cgroup.oom_fd = -1,
 		.exit_code = -1,
 		.signum = -1,
 		.status = 125,
@@ -59,6 +61,7 @@ static void supervisor_free(struct supervisor *s)
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
 		cleanup_fd_p(fds[i]);
+	cgroup_close(&s->cgroup);
 	json_decref(s->record);
 	json_decref(s->refused_calls);
 	plan_free(&s->plan);
@@ -198,6 +201,10 @@ static int start_box(struct supervisor *s, struct err *e)
 	umask(mask);
 	config.umask = mask;
 	config.control = child_end;
+	if (cgroup_into_fd(&s->cgroup) >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)cgroup_into_fd(&s->cgroup);
+	}
 	r = clone_without_groups(&args, &s->init, e);
 	if (r < 0) {
 		s->init = 0;
@@ -205,7 +212,7 @@ static int start_box(struct supervisor *s, struct err *e)
 	}
 	if (s->init == 0)
 		child_main(&config);
-	return 0;
+	return limits_attach(s, args.flags & CLONE_INTO_CGROUP, e);
 }
 
 /* --- the outcome --- */
@@ -220,12 +227,12 @@ static void judge(struct supervisor *s)
 		s->status = s->exit_code;
 	} else if (s->command_ended) {
 		s->signum = WTERMSIG(status);
-		s->reason = REASON_SIGNALED;
+		s->reason = limits_reason(s, s->signum) ?: REASON_SIGNALED;
 		s->status = 128 + s->signum;
 	} else if (s->command_started) {
 		/* Pid 1 was killed with everything in the box: by us, by the kernel for memory, or by somebody outside. */
 		s->signum = SIGKILL;
-		s->reason = REASON_SIGNALED;
+		s->reason = limits_reason(s, SIGKILL) ?: REASON_SIGNALED;
 		s->status = 128 + SIGKILL;
 	} else if (s->reason == REASON_NOT_FOUND) {
 		s->status = 127;
@@ -242,6 +249,15 @@ static void judge(struct supervisor *s)
 		s->status = 124;
 }
 
+static void conclude(struct supervisor *s)
+{
+	struct err ignored; /* a log that cannot be written is said by finish() */
+
+	limits_sample(s, &ignored);
+	judge(s);
+	limits_final(s, &ignored);
+}
+
 /* The record may not be written by halves: what fails there is said, and makes a run that would have been 0 fail. */
 static void finish(struct supervisor *s)
 {
@@ -252,6 +268,8 @@ static void finish(struct supervisor *s)
 		if (s->status == 0)
 			s->status = 125;
 	}
+	if (limits_remove(s, &e) < 0)
+		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
 	if (s->run_dir >= 0 && dirs_remove(s, &e) < 0)
 		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
 	if (event_log_close(&s->log, &e) < 0) {
@@ -306,8 +324,25 @@ static int prepare(struct supervisor *s, struct err *e)
 	event_log_init(&s->log, r, s->id, s->plan.task_id);
 	s->log.copy_fd = s->options->event_fd;
 	s->logging = true;
-	s->reason = REASON_SETUP_FAILED;
-	return 0;
+	/* What prune must know of is in the record before it can be left behind. */
+	r = limits_prepare(s, e);
+	if (r == 0 && s->cgroup.n)
+		r = record_running(s, e);
+	if (r == 0)
+		s->reason = REASON_SETUP_FAILED;
+	return r;
+}
+
+/* The box was made, but something failed before its loop began. */
+static void abandon_box(struct supervisor *s)
+{
+	siginfo_t info;
+
+	if (s->init_pidfd < 0)
+		return;
+	pidfd_send_signal(s->init_pidfd, SIGKILL, NULL, 0);
+	while (waitid(P_PIDFD, (id_t)s->init_pidfd, &info, WEXITED) < 0 && errno == EINTR)
+		;
 }
 
 /* A run that was refused has a record too, if there is a place for it. */
@@ -335,21 +370,17 @@ int run_command(const struct run_options *options)
 	if (r == 0)
 		r = start_box(&s, &s.error);
 	/* The record exists before the command runs: the child waits for the word that the loop sends. */
-	if (r == 0) {
+	if (r == 0)
 		r = record_start(&s, &s.error);
-		if (r < 0 && s.init_pidfd >= 0)
-			pidfd_send_signal(s.init_pidfd, SIGKILL, NULL, 0);
-		if (r == 0) {
-			s.reason = REASON_NONE;
-			r = loop_run(&s, &s.error);
-		} else {
-			waitid(P_PIDFD, (id_t)s.init_pidfd, &(siginfo_t){0}, WEXITED);
-		}
+	if (r == 0) {
+		s.reason = REASON_NONE;
+		r = loop_run(&s, &s.error);
 	} else {
+		abandon_box(&s);
 		record_refusal(&s);
 	}
 	if (r == 0)
-		judge(&s);
+		conclude(&s);
 	else if (s.reason == REASON_NONE)
 		s.reason = REASON_SETUP_FAILED;
 	finish(&s);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "box/cgroup.h"
 #include "box/messages.h"
 #include "box/plan.h"
 #include "event/event.h"
@@ -52,6 +53,9 @@ struct supervisor {
 	uint64_t kill_at_ms;    /* CLOCK_MONOTONIC; 0: no kill is due */
 	bool wall_warned;
 	uint64_t denied_count;
+	struct cgroup cgroup;   /* n 0: none */
+	struct cgroup_stats usage;
+	unsigned limits_said;   /* which limit events were written */
 	json_t *refused_calls;  /* name -> count, with syscalls.log */
 
 	/* the outcome */
@@ -68,6 +72,8 @@ const char *reason_name(enum run_reason reason);
 uint64_t now_ms(void);
 
 /* --- record.c: events and run.json --- */
+/* run.json as it is while the box lives; again when more of it is known. */
+int record_running(struct supervisor *s, struct err *e);
 int record_start(struct supervisor *s, struct err *e);
 int record_ready(struct supervisor *s, struct err *e);
 /* Everything that comes after the command: changes, artifacts, run.end, run.json. Best effort; the first failure is in `e`. */
@@ -77,6 +83,9 @@ int record_event(struct supervisor *s, enum event_type type, json_t *fields, str
 
 /* Takes one refused system call from the listener (syscalls.log), and counts it. */
 void record_refused_call(struct supervisor *s);
+
+/* --- limits.c, for loop.c --- */
+json_t *limits_fields(const char *limit, uint64_t value, uint64_t used);
 
 /* --- loop.c --- */
 /* Serves the box until pid 1 is gone. Return: 0 or -errno with `e`: the supervisor itself failed, and pid 1 was killed. */

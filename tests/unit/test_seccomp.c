@@ -147,6 +147,7 @@ CALL(do_tcp, SYS_socket, AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 6)
 CALL(do_udp6, SYS_socket, AF_INET6, SOCK_DGRAM, 0)
 CALL(do_unix, SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0)
 CALL(do_route, SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0)
+CALL(do_diag, SYS_socket, AF_NETLINK, SOCK_DGRAM, 4)
 CALL(do_netfilter, SYS_socket, AF_NETLINK, SOCK_RAW, 12)
 CALL(do_audit, SYS_socket, AF_NETLINK, SOCK_RAW, 9)
 CALL(do_tiocsti, SYS_ioctl, 0, 0x5412, "x")
@@ -232,7 +233,7 @@ static void test_default(void **state)
 		E(do_openat2, ENOSYS), E(do_newer, ENOSYS), E(do_vsock, EAFNOSUPPORT), E(do_vsock_high, EAFNOSUPPORT),
 		E(do_alg, EAFNOSUPPORT), E(do_raw, EPERM), E(do_packet_old, EPERM), E(do_mptcp, EPROTONOSUPPORT),
 		E(do_udplite, EPROTONOSUPPORT), E(do_ping, EPROTONOSUPPORT), E(do_tcp, 0), E(do_udp6, 0), E(do_unix, 0),
-		E(do_route, 0), E(do_netfilter, EPROTONOSUPPORT), E(do_audit, EPROTONOSUPPORT), E(do_tiocsti, EPERM),
+		E(do_route, 0), E(do_diag, 0), E(do_netfilter, EPROTONOSUPPORT), E(do_audit, EPROTONOSUPPORT), E(do_tiocsti, EPERM),
 		E(do_tiocsti_high, EPERM), E(do_tioclinux, EPERM), E(do_tiocgwinsz, EBADF), E(do_personality_ask, 0),
 		E(do_personality_exec, EPERM), E(do_personality_exec_high, EPERM), E(do_personality_gdb, 0), E(do_ptrace, 0),
 		E(do_chown_nowhere, ENOENT), E(do_memfd, 0), E(do_thread_like, 0), E(do_chmod_setuid, EPERM),

@@ -26,8 +26,11 @@ static int top = -1;
 
 static int top_make(void **state)
 {
+	/* In memory where that is: ext4 takes 20 s to make and remove 100,000 levels (recently_deleted()), tmpfs 2. */
+	const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+
 	(void)state;
-	snprintf(top_path, sizeof(top_path), "/tmp/agentbox-test-XXXXXX");
+	snprintf(top_path, sizeof(top_path), "%s/agentbox-test-XXXXXX", base);
 	if (!mkdtemp(top_path))
 		return -1;
 	top = open(top_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

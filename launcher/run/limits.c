@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "run/limits.h"
+
+#include <signal.h>
+
+#include "base/banned.h"
+
+#define SAMPLE_MS 500
+#define REMOVE_MS 2000
+
+int limits_prepare(struct supervisor *s, struct err *e)
+{
+	if (!cgroup_wanted(s->profile))
+		return 0;
+	return cgroup_create(s->profile, s->id, false, &s->cgroup, e);
+}
+
+int limits_attach(struct supervisor *s, bool into_v2, struct err *e)
+{
+	return s->cgroup.n ? cgroup_add(&s->cgroup, s->init, into_v2, e) : 0;
+}
+
+uint64_t limits_interval_ms(const struct supervisor *s)
+{
+	return s->cgroup.n ? SAMPLE_MS : 0;
+}
+
+json_t *limits_fields(const char *limit, uint64_t value, uint64_t used)
+{
+	return json_pack("{s:s, s:I, s:I}", "limit", limit, "value", (json_int_t)value, "used", (json_int_t)used);
+}
+
+/* One event of a kind for a limit. */
+static int say_once(struct supervisor *s, unsigned bit, enum event_type type, const char *limit, uint64_t value, uint64_t used,
+		    struct err *e)
+{
+	if (s->limits_said & bit)
+		return 0;
+	s->limits_said |= bit;
+	return record_event(s, type, limits_fields(limit, value, used), e);
+}
+
+enum { SAID_MEMORY_WARN = 1, SAID_MEMORY_HIT = 2, SAID_PROCESSES_WARN = 4, SAID_CPU_HIT = 8, SAID_FILE_HIT = 16 };
+
+int limits_sample(struct supervisor *s, struct err *e)
+{
+	uint64_t memory = s->profile->limits.memory.bytes, processes = s->profile->limits.processes.n;
+	struct cgroup_stats *u = &s->usage;
+	int r = 0;
+
+	if (!s->cgroup.n)
+		return 0;
+	cgroup_stats(&s->cgroup, u);
+	if (u->oom_kills)
+		r = say_once(s, SAID_MEMORY_HIT, EVENT_LIMIT_HIT, "limits.memory", memory, u->peak_memory_bytes, e);
+	else if (memory && u->has_memory && u->peak_memory_bytes >= memory / 5 * 4)
+		r = say_once(s, SAID_MEMORY_WARN, EVENT_LIMIT_WARN, "limits.memory", memory, u->peak_memory_bytes, e);
+	/* Pid 1 is one of those counted. */
+	if (r == 0 && processes && u->has_processes && u->peak_processes > processes / 5 * 4 + 1)
+		r = say_once(s, SAID_PROCESSES_WARN, EVENT_LIMIT_WARN, "limits.processes", processes, u->peak_processes - 1, e);
+	return r;
+}
+
+static uint64_t cpu_used_ms(const struct supervisor *s)
+{
+	return (s->exited.user_us + s->exited.system_us) / 1000;
+}
+
+enum run_reason limits_reason(const struct supervisor *s, int signum)
+{
+	uint64_t cpu_ms = s->profile->limits.cpu_time.ms;
+
+	if (signum == SIGKILL && s->usage.oom_kills)
+		return REASON_OOM;
+	/* RLIMIT_CPU: SIGXCPU at the limit, SIGKILL a second later for those who ignore it (setrlimit(2)). */
+	if (cpu_ms && (signum == SIGXCPU || (signum == SIGKILL && cpu_used_ms(s) >= cpu_ms)))
+		return REASON_LIMIT;
+	if (s->profile->limits.file_size.set && signum == SIGXFSZ)
+		return REASON_LIMIT;
+	return REASON_NONE;
+}
+
+int limits_final(struct supervisor *s, struct err *e)
+{
+	int r = limits_sample(s, e);
+
+	if (r < 0 || limits_reason(s, s->signum) != REASON_LIMIT)
+		return r;
+	if (s->signum == SIGXFSZ)
+		return say_once(s, SAID_FILE_HIT, EVENT_LIMIT_HIT, "limits.file-size", s->profile->limits.file_size.bytes,
+				s->profile->limits.file_size.bytes, e);
+	return say_once(s, SAID_CPU_HIT, EVENT_LIMIT_HIT, "limits.cpu-time", s->profile->limits.cpu_time.ms, cpu_used_ms(s), e);
+}
+
+void limits_end_fields(const struct supervisor *s, json_t *end)
+{
+	const struct cgroup_stats *u = &s->usage;
+
+	/* The command's own count lacks what it did not wait for; the group's has all. */
+	if (s->cgroup.n && u->has_cpu)
+		json_object_set_new(end, "cpu_ms", json_integer((json_int_t)u->cpu_ms));
+	if (s->cgroup.n && u->has_memory)
+		json_object_set_new(end, "peak_memory", json_integer((json_int_t)u->peak_memory_bytes));
+	if (s->cgroup.n && u->has_processes)
+		json_object_set_new(end, "processes", json_integer((json_int_t)(u->peak_processes ? u->peak_processes - 1 : 0)));
+}
+
+json_t *limits_mechanism(const struct supervisor *s)
+{
+	static const char *const keys[CGROUP_LIMITS] = {"limits.memory", "limits.processes", "limits.cpus"};
+	const struct cgroup *cg = &s->cgroup;
+	json_t *m = json_object(), *not_bounded = json_object();
+
+	json_object_set_new(m, "in_force", json_boolean(cg->n > 0));
+	if (!cg->asked)
+		json_object_set_new(m, "why", json_string("not asked for"));
+	for (int i = 0; i < CGROUP_LIMITS; i++)
+		if (cg->asked & ~cg->bounded & 1U << i)
+			json_object_set_new(not_bounded, keys[i], json_string(cg->why_not[i]));
+	if (json_object_size(not_bounded))
+		json_object_set(m, "not_bounded", not_bounded);
+	json_decref(not_bounded);
+	return m;
+}
+
+int limits_remove(struct supervisor *s, struct err *e)
+{
+	return s->cgroup.n ? cgroup_remove(&s->cgroup, REMOVE_MS, e) : 0;
+}
