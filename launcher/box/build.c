@@ -69,6 +69,9 @@ static void add_identity(struct plan *plan, const struct profile *profile, const
 	plan->host_uid = host->uid;
 	plan->host_gid = host->gid;
 	plan->box_uid = profile->identity.uid.set ? (uid_t)profile->identity.uid.n : host->uid;
+	/* A namespace inside could not map uid 0 without CAP_SETFCAP in this one (user_namespaces(7), Linux 5.12). */
+	if (!profile->identity.uid.set && host->uid == 0 && profile->syscalls.nested_namespaces.v)
+		plan->box_uid = 1000;
 	plan->box_gid = profile->identity.gid.set ? (gid_t)profile->identity.gid.n : host->gid;
 	plan->hostname = mem_strdup(req->hostname ? req->hostname : profile->identity.hostname.v);
 	plan->nested_namespaces = profile->syscalls.nested_namespaces.v;

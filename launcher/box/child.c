@@ -119,12 +119,6 @@ static int phase_ids(struct child *c)
 		r = write_map("/proc/self/uid_map", p->box_uid, p->host_uid);
 	if (r == 0)
 		r = write_map("/proc/self/gid_map", p->box_gid, p->host_gid);
-	/*
-	 * No user namespace below this one, unless the profile says so. The file speaks of the opener's own namespace
-	 * (user_namespaces(7)), and the capability to change it back goes in phase 8.
-	 */
-	if (r == 0 && !p->nested_namespaces)
-		r = fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
 	return r;
 }
 

@@ -20,6 +20,7 @@
 #define OWN_MAX 64
 
 struct mounts {
+	const struct plan *plan;
 	int root;       /* the new root */
 	int tmp;        /* the one temporary tmpfs (MOUNT_TMP_DIR), -1 until it is needed */
 	unsigned n_tmp; /* directories made on it, named by their number */
@@ -447,6 +448,21 @@ static int step_dir(struct mounts *m, const struct mount_step *s, enum mounts_ob
 	return 0;
 }
 
+/*
+ * No user namespace below this one, unless the profile says so. The file speaks of the opener's own namespace
+ * (user_namespaces(7)); the capability to change it back goes before the command starts. In a box within a box of root's
+ * the new /proc is read-only: there the filter of system calls has to do alone, and must be there.
+ */
+static int close_namespaces(const struct mounts *m, int proc)
+{
+	int r;
+
+	if (m->plan->nested_namespaces)
+		return 0;
+	r = fd_write_file(proc, "sys/user/max_user_namespaces", "0");
+	return r == -EROFS && m->plan->seccomp.insns ? 0 : r;
+}
+
 static int step_proc(struct mounts *m, const struct mount_step *s, enum mounts_object *object)
 {
 	static const char *const devpts[] = {"newinstance", NULL, "ptmxmode", "0666", "mode", "620", NULL};
@@ -461,6 +477,12 @@ static int step_proc(struct mounts *m, const struct mount_step *s, enum mounts_o
 		/* Within a box of root's only a read-only one is allowed (fs/namespace.c, mount_too_revealing). */
 		if (mnt == -EPERM)
 			mnt = make_fs("proc", NULL, attr | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY);
+		if (mnt >= 0) {
+			int r = close_namespaces(m, mnt);
+
+			if (r < 0)
+				return r;
+		}
 	}
 	return mnt < 0 ? mnt : step_fresh(m, s, mnt, object);
 }
@@ -588,7 +610,7 @@ static int finish_root(struct mounts *m)
 
 int mounts_execute(const struct plan *plan, struct mounts_failure *failure)
 {
-	struct mounts m = {.root = -1, .tmp = -1, .mask_file = -1, .mask_dir = -1, .pin_file = -1, .parent = -1};
+	struct mounts m = {.plan = plan, .root = -1, .tmp = -1, .mask_file = -1, .mask_dir = -1, .pin_file = -1, .parent = -1};
 	int r;
 
 	*failure = (struct mounts_failure){.step = -1, .object = MOUNTS_ROOT};

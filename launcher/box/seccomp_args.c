@@ -155,10 +155,12 @@ static void check_unshare(struct seccomp_head *h)
 
 /*
  * VSOCK leaves a virtual machine from any network namespace; ALG, PACKET and the rest are code that nobody here needs
- * (CVE-2017-7308, CVE-2019-8956, CVE-2021-26708). MPTCP, UDP-Lite, SCTP, DCCP and SMC would pass the egress rules, which know TCP and UDP (Go asks for MPTCP first and takes EPROTONOSUPPORT as "use TCP"). Ping
- * sockets carry data in what no rule looks at.
+ * (CVE-2017-7308, CVE-2019-8956, CVE-2021-26708). MPTCP, UDP-Lite, SCTP, DCCP and SMC would pass the egress rules, which know
+ * TCP and UDP (Go asks for MPTCP first and takes EPROTONOSUPPORT as "use TCP"). Ping sockets carry data in what no rule
+ * looks at.
  * Of netlink only the route family (interfaces and addresses, for getaddrinfo and its like) and the list of the namespace's
- * sockets (ss). EPROTONOSUPPORT for the others is what libaudit (in su, sshd, useradd) takes as "no audit here". A box within the box sets up nf_tables.
+ * sockets (ss). EPROTONOSUPPORT for the others is what libaudit (in su, sshd, useradd) takes as "no audit here". A box
+ * within the box sets up nf_tables.
  */
 static void check_socket(struct seccomp_head *h, bool nested)
 {

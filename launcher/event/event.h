@@ -39,7 +39,7 @@ enum event_type {
 
 /* One field of a type, as the man page and the tests list it. */
 struct event_field {
-	const char *name, *type, *text; /* type: "string", "integer", "boolean", "array", "object"; "?" behind: may be null or absent */
+	const char *name, *type, *text; /* type: "string", "integer", "number", "boolean", "array", "object"; "?" behind: null or absent at times */
 };
 struct event_type_info {
 	const char *name; /* "run.start" */

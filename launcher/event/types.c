@@ -26,7 +26,7 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"uid", "integer", "the caller's user id"},
 		{"mechanisms", "object", "for each mechanism: `in_force`, and `why` where it is not"})},
 	[EVENT_BOX_READY] = {"box.ready", "the box stands, and the command is about to start", FIELDS(
-		{"setup_ms", "integer", "from the start of agentbox until here"},
+		{"setup_ms", "number", "from the start of agentbox until here, with fractions"},
 		{"init_pid", "integer", "pid 1 of the box, as the host sees it"},
 		{"namespaces", "array", "names of the namespaces of its own"})},
 	[EVENT_COMMAND_EXIT] = {"command.exit", "the command ended", FIELDS(
@@ -143,6 +143,8 @@ static bool field_is(const json_t *value, const char *type)
 		return json_is_string(value);
 	case 'i':
 		return json_is_integer(value);
+	case 'n':
+		return json_is_number(value);
 	case 'b':
 		return json_is_boolean(value);
 	case 'a':

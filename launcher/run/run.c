@@ -171,6 +171,8 @@ static int clone_without_groups(struct clone_args *args, pid_t *pid, struct err 
 	*pid = sys_clone3(args);
 	if (*pid != 0 && dropped && setgroups((size_t)n, groups) < 0)
 		return err_errno(e, errno, "cannot take the caller's supplementary groups back");
+	if (*pid < 0 && getenv("AGENTBOX"))
+		return err_errno(e, errno, "no box can be made in this box; its profile would need syscalls.nested-namespaces = yes");
 	if (*pid < 0)
 		return err_errno(e, errno, "cannot make the namespaces of the box; `agentbox doctor` says what is missing");
 	return 0;
@@ -350,8 +352,13 @@ static void record_refusal(struct supervisor *s)
 {
 	int fd;
 
-	if (s->run_dir < 0 || s->logging)
+	if (s->run_dir < 0)
 		return;
+	if (s->logging) {
+		if (!s->record)
+			record_start(s, &(struct err){0});
+		return;
+	}
 	fd = openat(s->run_dir, "events.jsonl", O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return;

@@ -5,21 +5,19 @@
 # pty STEPS -- COMMAND: on a terminal, see tests/lib/pty.py.
 pty() { capture timeout -k 2 -s KILL 40 python3 "$SCRATCH/tests/lib/pty.py" "$@"; }
 
-# A1 on descriptor 0: each request by itself, by syscall(2), as Python's own ioctl cuts the request to 32 bits.
-cat >"$SCRATCH/tiocsti.py" <<'END'
+together() {
+	# A1 on descriptor 0: each request by itself, by syscall(2), as Python's own ioctl cuts the request to 32 bits.
+	cat >"$repo/tiocsti.py" <<'END'
 import ctypes, errno, os
 libc = ctypes.CDLL(None, use_errno=True)
 for name, request, arg in (("sti", 0x5412, b"x"), ("sti-high", 0x100005412, b"x"), ("linux", 0x541C, b"\3")):
     r = libc.syscall(16 if os.uname().machine == "x86_64" else 29, ctypes.c_long(0), ctypes.c_ulong(request), arg)
     print("%s=%s" % (name, "done" if r == 0 else errno.errorcode[ctypes.get_errno()]))
 END
-chmod 0644 "$SCRATCH/tiocsti.py"
-
-together() {
-	cp "$SCRATCH/tiocsti.py" "$repo/"
 	pty -w 33x77 -e '[$#] ' \
 		-s 'stty size; tty\n' -e '33 77' -e '/dev/pts/0' \
-		-s 'trap "echo re""sized" WINCH\n' -e '[$#] ' -r 44x88 -s '\n' -e resized -s 'stty size\n' -e '44 88' \
+		-s 'bash -c "trap \"echo re\"\"sized\" WINCH; echo wait\"\"ing; while :; do sleep 0.05; done"\n' -e waiting \
+		-r 44x88 -e resized -s '\x03' -e '[$#] ' -s 'stty size\n' -e '44 88' \
 		-s 'sleep 98\n' -s '\x1a' -e 'Stopped' -s 'jobs\n' -e 'sleep 98' -s 'fg\n' -e 'sleep 98' -s '\x03' -e '[$#] ' \
 		-s 'python3 tiocsti.py\n' -e 'sti=E[A-Z]+' -e 'sti-high=E[A-Z]+' -e 'linux=E[A-Z]+' -s 'exit 7\n' \
 		-- "$AB" run -- bash --norc -i
