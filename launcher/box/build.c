@@ -10,7 +10,9 @@
 #include "base/cleanup.h"
 #include "base/mem.h"
 #include "box/covers.h"
+#include "box/deny.h"
 #include "box/env.h"
+#include "box/protect.h"
 #include "box/root.h"
 #include "box/workspace.h"
 #include "sys/path.h"
@@ -81,6 +83,21 @@ static void add_identity(struct plan *plan, const struct profile *profile, const
 		strv_add(&plan->argv, *a);
 }
 
+static int add_covers(struct plan *plan, const struct profile *profile, const struct run_host *host, struct err *e)
+{
+	struct covers c;
+	int r;
+
+	covers_begin(&c, plan, host);
+	r = deny_add(&c, profile, e);
+	if (r == 0)
+		r = protect_add(&c, profile, e);
+	if (r == 0)
+		r = covers_finish(&c, e);
+	covers_free(&c);
+	return r;
+}
+
 static int add_mounts(struct plan *plan, const struct profile *profile, const struct run_request *req,
 		      const struct run_host *host, struct err *e)
 {
@@ -93,7 +110,7 @@ static int add_mounts(struct plan *plan, const struct profile *profile, const st
 	if (r == 0)
 		r = workspace_add_requests(plan, req, host, e);
 	if (r == 0)
-		r = covers_add(plan, profile, host, e);
+		r = add_covers(plan, profile, host, e);
 	if (r == 0)
 		r = workspace_add_mirror(plan, profile, e);
 	return r;

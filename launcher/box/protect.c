@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "box/protect.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "box/gitrepo.h"
+#include "sys/path.h"
+
+#include "base/banned.h"
+
+/*
+ * gitrepository-layout(5): a file `commondir` in a git directory sends git to another directory for its configuration and
+ * hooks. Where it is missing, an empty directory in its place would stop git; a file that names the directory itself does not.
+ */
+static int protect_commondir(struct covers *c, const char *git_dir, struct err *e)
+{
+	cleanup_free char *path = path_join(git_dir, "commondir");
+	struct stat st;
+
+	if (lstat(path, &st) == 0)
+		return covers_host_path(c, path, MOUNT_PIN, (struct origin){0}, e);
+	for (size_t i = 0; i < c->n_places; i++) {
+		struct place *p = &c->places[i];
+		cleanup_free char *box_path = NULL;
+
+		if (!path_is_beneath(path, p->root) || !p->writable_host)
+			continue;
+		box_path = path_join(p->dest, path_below(path, p->root));
+		if (plan_at(c->plan, box_path) != &c->plan->steps[p->step])
+			continue;
+		strv_add(&p->missing_common, path_below(path, p->root));
+		covers_at(c, p, path_below(path, p->root), MOUNT_PIN, (struct origin){0});
+	}
+	return 0;
+}
+
+/* The linked work trees of a git directory: each says in `commondir` where its configuration is. */
+static int protect_worktrees(struct covers *c, const char *git_dir, struct err *e)
+{
+	cleanup_free char *path = path_join(git_dir, "worktrees");
+	cleanup_dir DIR *dir = opendir(path);
+	struct dirent *d;
+
+	if (!dir)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(e, errno, "%s", path);
+	while ((d = readdir(dir))) {
+		cleanup_free char *common = mem_printf("%s/%s/commondir", path, d->d_name);
+		cleanup_free char *config = mem_printf("%s/%s/config.worktree", path, d->d_name);
+		int r;
+
+		if (d->d_name[0] == '.')
+			continue;
+		r = covers_host_path(c, common, MOUNT_PIN, (struct origin){0}, e);
+		if (r == 0)
+			r = covers_host_path(c, config, MOUNT_PIN, (struct origin){0}, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* What runs code on the host from a git directory. */
+static int protect_git_dir(struct covers *c, const char *git_dir, struct err *e)
+{
+	static const char *const names[] = {"hooks", "config", "config.worktree", NULL};
+	int r = protect_commondir(c, git_dir, e);
+
+	for (const char *const *n = names; r == 0 && *n; n++) {
+		cleanup_free char *path = path_join(git_dir, *n);
+
+		r = covers_host_path(c, path, MOUNT_PIN, (struct origin){0}, e);
+	}
+	return r == 0 ? protect_worktrees(c, git_dir, e) : r;
+}
+
+static int protect_tree(struct covers *c, const struct profile *profile, const char *repo, const char *tree, struct err *e)
+{
+	cleanup_free char *dot_git = mem_printf("%s%s%s/.git", repo, *tree ? "/" : "", tree);
+	struct stat st;
+	int r = 0;
+
+	/* A link to the git directory elsewhere is itself what must not be replaced. */
+	if (lstat(dot_git, &st) == 0)
+		r = S_ISDIR(st.st_mode) ? protect_git_dir(c, dot_git, e) : covers_host_path(c, dot_git, MOUNT_PIN, (struct origin){0}, e);
+	for (size_t i = 0; r == 0 && i < profile->workspace.protect.n; i++) {
+		const struct val_item *item = &profile->workspace.protect.items[i];
+		cleanup_free char *path = mem_printf("%s%s%s/%s", repo, *tree ? "/" : "", tree, item->text);
+
+		r = covers_host_path(c, path, MOUNT_PIN, item->from, e);
+	}
+	return r;
+}
+
+int protect_add(struct covers *c, const struct profile *profile, struct err *e)
+{
+	struct git_nested nested = {0};
+	cleanup_free char *common = NULL;
+	int r;
+
+	if (!c->plan->repo)
+		return 0;
+	/* A linked work tree's repository is shared with others: held in every mode. */
+	r = git_common_dir(c->plan->repo, &common, e);
+	if (r == 0 && common)
+		r = protect_git_dir(c, common, e);
+	if (r < 0 || c->plan->repo_mode != REPO_WRITE)
+		return r;
+	r = protect_tree(c, profile, c->plan->repo, "", e);
+	if (r == 0)
+		r = git_find_nested(c->plan->repo, &nested, e);
+	for (size_t i = 0; r == 0 && i < nested.trees.n; i++)
+		r = protect_tree(c, profile, c->plan->repo, nested.trees.v[i], e);
+	for (size_t i = 0; r == 0 && i < nested.git_dirs.n; i++) {
+		cleanup_free char *path = path_join(c->plan->repo, nested.git_dirs.v[i]);
+
+		r = protect_git_dir(c, path, e);
+	}
+	strv_free(&nested.trees);
+	strv_free(&nested.git_dirs);
+	return r;
+}
+
