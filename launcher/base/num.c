@@ -66,8 +66,9 @@ static int num_with_unit(const char *text, const struct num_unit *units, uint64_
 	for (const struct num_unit *u = units; u->name; u++) {
 		if (strcasecmp(rest, u->name) != 0)
 			continue;
-		if (__builtin_mul_overflow(v, u->factor, out))
+		if (__builtin_mul_overflow(v, u->factor, &v))
 			return -ERANGE;
+		*out = v;
 		return 0;
 	}
 	return -EINVAL;

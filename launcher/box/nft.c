@@ -278,14 +278,15 @@ static void add_chain(struct batch *b, const char *name, const char *type, uint3
 	push(b, m);
 }
 
-static void add_set(struct batch *b, const char *name, uint32_t id, uint32_t key_len)
+/* key_type: nft(8)'s number, for its listings; the kernel does not read it. */
+static void add_set(struct batch *b, const char *name, uint32_t id, uint32_t key_type, uint32_t key_len)
 {
 	struct nl_msg *m = nft_message(b, NFT_MSG_NEWSET, NLM_F_CREATE);
 
 	put_text(b, m, NFTA_SET_TABLE, TABLE);
 	put_text(b, m, NFTA_SET_NAME, name);
 	put_be32(b, m, NFTA_SET_FLAGS, NFT_SET_INTERVAL);
-	put_be32(b, m, NFTA_SET_KEY_TYPE, 0); /* for nft(8) to print; the kernel does not read it */
+	put_be32(b, m, NFTA_SET_KEY_TYPE, key_type);
 	put_be32(b, m, NFTA_SET_KEY_LEN, key_len);
 	put_be32(b, m, NFTA_SET_ID, id);
 	push(b, m);
@@ -483,13 +484,13 @@ static void add_refusals(struct batch *b, const struct nft_plan *p)
 	struct rule_msg r;
 
 	if (!all_ports) {
-		add_set(b, SET_PORTS, 1, 2);
+		add_set(b, SET_PORTS, 1, 13, 2);
 		add_ports(b, p);
 	}
 	if (!all_nets) {
-		add_set(b, SET_NETS4, 2, 4);
+		add_set(b, SET_NETS4, 2, 7, 4);
 		add_nets(b, p, AF_INET);
-		add_set(b, SET_NETS6, 3, 16);
+		add_set(b, SET_NETS6, 3, 8, 16);
 		add_nets(b, p, AF_INET6);
 	}
 	add_chain(b, CHAIN_OUT, "filter", NF_INET_LOCAL_OUT, PRIORITY_OUT);

@@ -200,8 +200,8 @@ static int log_follow(struct log_work *w, FILE *in)
 /* --- the end of the log against run.json --- */
 
 /*
- * A chain holds its beginning together, not its end: that nothing was cut off is seen by run.end, and by the count and the
- * digest that the supervisor put into run.json ("events_count", "events_sha256").
+ * A chain holds its beginning together, not its end: that nothing was cut off is seen by run.end, and by the count and
+ * the digest that the supervisor put into run.json ("events_count", "events_sha256").
  */
 static void log_check_end(struct log_work *w, const char *status)
 {

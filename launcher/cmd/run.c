@@ -219,7 +219,8 @@ static int parse_line(struct run_line *l, int argc, char **argv, struct err *e)
  */
 static void find_title(struct run_options *o, char **argv)
 {
-	char *end = argv[0];
+	/* argv here begins with the subcommand; what comes before it is the program's own name. */
+	char *end = program_invocation_name + strlen(program_invocation_name) + 1;
 
 	for (char **a = argv; *a; a++)
 		if (*a == end)
@@ -227,8 +228,8 @@ static void find_title(struct run_options *o, char **argv)
 	for (char **v = environ; *v; v++)
 		if (*v == end)
 			end = *v + strlen(*v) + 1;
-	o->title = argv[0];
-	o->title_len = (size_t)(end - argv[0]);
+	o->title = program_invocation_name;
+	o->title_len = (size_t)(end - program_invocation_name);
 }
 
 static int print_plan(const struct plan *plan, void *arg, struct err *e)

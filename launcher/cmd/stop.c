@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* `agentbox stop`: ends runs through their supervisors, which take their boxes down; the kernel does where one must be killed. */
+/*
+ * `agentbox stop`: ends runs through their supervisors, which take their boxes down; the kernel does where one must
+ * be killed.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -71,8 +74,8 @@ static void sleep_ms(long ms)
 }
 
 /*
- * A pidfd of the very process that run.json names by `pid` and `pid_start`: opened first, then compared, as a pid may be
- * another process's by now. Return: descriptor; -ESRCH.
+ * A pidfd of the very process that run.json names by `pid` and `pid_start`: opened first, then compared, as a pid may
+ * be another process's by now. Return: descriptor; -ESRCH.
  */
 static int stop_pidfd(const json_t *run, const char *pid_key, const char *start_key)
 {
@@ -132,7 +135,10 @@ static int stop_add(struct stop_work *w, int state, const char *id, struct err *
 	return stop_find_supervisor(&w->targets[w->n - 1], e);
 }
 
-/* With a value a TERM says that `stop` sent it, and how many milliseconds the command has (run/loop.c): a `kill` has none. */
+/*
+ * With a value a TERM says that `stop` sent it, and how many milliseconds the command has (run/loop.c): a `kill` has
+ * none.
+ */
 static int stop_signal(struct stop_target *t, int signum, uint64_t grace_ms, struct err *e)
 {
 	siginfo_t info = {

@@ -12,6 +12,7 @@ const struct cmd *const cmd_table[] = {
 	&cmd_stop,
 	&cmd_log,
 	&cmd_prune,
+	&cmd_doctor,
 	&cmd_help,
 	NULL,
 };

@@ -451,7 +451,7 @@ static const struct {
 	[VERDICT_NOT_HTTP] = {"not-http", "no HTTP/1 request came; egress.inspect = no lets other protocols pass on port 80"},
 	[VERDICT_CONNECTIONS] = {"max-connections", "too many connections at once (egress.max-connections)"},
 	[VERDICT_BYTES] = {"max-bytes", "the bytes are used up (egress.max-bytes)"},
-	[VERDICT_UNSUPPORTED] = {"unsupported", "the proxy connects to TCP ports and does nothing else"},
+	[VERDICT_UNSUPPORTED] = {"unsupported", "only TCP connections leave the box"},
 };
 
 const char *policy_reason_text(enum verdict_reason reason)

@@ -38,7 +38,7 @@ enum verdict_reason {
 	VERDICT_NOT_HTTP,         /* no HTTP/1 head where one must come */
 	VERDICT_CONNECTIONS,      /* max-connections */
 	VERDICT_BYTES,            /* max-bytes */
-	VERDICT_UNSUPPORTED,      /* a SOCKS or proxy command that is not connect */
+	VERDICT_UNSUPPORTED,      /* not a TCP connection: UDP, another protocol, a SOCKS command */
 	VERDICT_REASONS
 };
 

@@ -2,8 +2,8 @@
 /*
  * The event log of a run: JSON Lines, hash-chained, appended by the supervisor alone, outside the box.
  *
- * A line: {"v":1,"seq":N,"time":"...Z","run":ID,"task":ID|null,"type":T, <the type's fields>, "prev":HEX}. `prev` is the
- * SHA-256 of the line before, without its newline; 64 zeros in the first.
+ * A line: {"v":1,"seq":N,"time":"...Z","run":ID,"task":ID|null,"type":T, <the type's fields>, "prev":HEX}. `prev` is
+ * the SHA-256 of the line before, without its newline; 64 zeros in the first.
  */
 #ifndef AGENTBOX_EVENT_EVENT_H
 #define AGENTBOX_EVENT_EVENT_H
@@ -39,7 +39,9 @@ enum event_type {
 
 /* One field of a type, as the man page and the tests list it. */
 struct event_field {
-	const char *name, *type, *text; /* type: "string", "integer", "number", "boolean", "array", "object"; "?" behind: null or absent at times */
+	const char *name;
+	const char *type; /* "string", "integer", "number", "boolean", "array", "object"; "?" behind: may be null or absent */
+	const char *text;
 };
 struct event_type_info {
 	const char *name; /* "run.start" */
@@ -50,8 +52,9 @@ const struct event_type_info *event_type_info(enum event_type type);
 /* Return: EVENT_TYPES where no type has the name. */
 enum event_type event_type_find(const char *name);
 /*
- * Has the event every field that its type must have, each of its JSON type? More fields than the table's are no fault, and
- * a type that the table does not know is none (a later version wrote it). Return: 0, or -EBADMSG with the field in `e`.
+ * Has the event every field that its type must have, each of its JSON type? More fields than the table's are no fault,
+ * and a type that the table does not know is none (a later version wrote it). Return: 0, or -EBADMSG with the field in
+ * `e`.
  */
 int event_check(const json_t *event, struct err *e);
 
@@ -74,16 +77,16 @@ void event_log_init(struct event_log *log, int fd, const char *run, const char *
 /* Writes what is left to the disk (fdatasync) and closes. Return: 0 or -errno. */
 int event_log_close(struct event_log *log, struct err *e);
 /*
- * The head of the chain: the SHA-256 of the last line as hex; hex: 65 bytes. A chain alone cannot tell that its last lines are
- * gone or that the very last was changed: the head, kept apart (run.json), can.
+ * The head of the chain: the SHA-256 of the last line as hex; hex: 65 bytes. A chain alone cannot tell that its last
+ * lines are gone or that the very last was changed: the head, kept apart (run.json), can.
  */
 void event_log_head(const struct event_log *log, char *hex);
 
 /*
  * Appends one event with one write(2).
  * fields: a JSON object with the type's fields, or NULL; the reference is stolen also on failure.
- * Return: 0, or -errno with `e` (ENOSPC, EIO ...; EMSGSIZE: over EVENT_LINE_MAX; EINVAL: a field named as one of the frame);
- * the chain is unchanged then, and what a short write left is cut off again.
+ * Return: 0, or -errno with `e` (ENOSPC, EIO ...; EMSGSIZE: over EVENT_LINE_MAX; EINVAL: a field named as one of the
+ * frame); the chain is unchanged then, and what a short write left is cut off again.
  */
 int event_write(struct event_log *log, enum event_type type, json_t *fields, struct err *e);
 
@@ -105,8 +108,9 @@ const char *event_time_text(const struct timespec *t, char *buf);
 /* --- reading --- */
 
 /*
- * Reads a log line by line and checks the chain. Lines over EVENT_LINE_MAX, lines that are not JSON objects and a cut last
- * line are faults with their line number; a cut last line (a supervisor that was killed while writing) is said apart.
+ * Reads a log line by line and checks the chain. Lines over EVENT_LINE_MAX, lines that are not JSON objects and a cut
+ * last line are faults with their line number; a cut last line (a supervisor that was killed while writing) is said
+ * apart.
  */
 #define EVENT_LINE_MAX (16 << 20) /* an argv of 2 MiB, the usual ARG_MAX, with each byte escaped sixfold, still fits */
 
@@ -132,7 +136,10 @@ void event_reader_free(struct event_reader *r); /* does not close `in` */
  */
 int event_read(struct event_reader *r, json_t **out, struct err *e);
 
-/* One event as a line for people: time of day, type, the fields that matter. Control characters are escaped. Appends to out. */
+/*
+ * One event as a line for people: time of day, type, the fields that matter. Control characters are escaped. Appends
+ * to out.
+ */
 void event_print(const json_t *event, struct str *out);
 
 /* Does the event say that something was refused or cut (`log --denied`)? */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Events for people: one line each. What is not a known type, or has odd fields, is printed as name=value all the same. */
+/*
+ * Events for people: one line each. What is not a known type, or has odd fields, is printed as name=value all the
+ * same.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -30,7 +33,7 @@ static void print_value(struct str *out, const json_t *value)
 		print_text(out, json_string_value(value));
 		return;
 	}
-	dump = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+	dump = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 	if (dump)
 		print_text(out, dump);
 	free(dump);

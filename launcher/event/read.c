@@ -23,7 +23,8 @@ void event_reader_free(struct event_reader *r)
 }
 
 /*
- * The next line into r->line, from where a cut one stopped. A longer one than EVENT_LINE_MAX is read to its end and dropped.
+ * The next line into r->line, from where a cut one stopped. A longer one than EVENT_LINE_MAX is read to its end and
+ * dropped.
  * Return: 1; 0 at the end; -ENODATA, -EMSGSIZE, or -EIO where the file cannot be read.
  */
 static int reader_line(struct event_reader *r)
@@ -114,7 +115,10 @@ int event_read(struct event_reader *r, json_t **out, struct err *e)
 	}
 	if (r->verify)
 		fault = reader_check(r, event, want_prev, e);
-	/* After a fault the next line is judged by this one, so that one change is not a fault of every line that follows. */
+	/*
+	 * After a fault the next line is judged by this one, so that one change is not a fault of every line that
+	 * follows.
+	 */
 	seq = json_object_get(event, "seq");
 	r->seq = (json_is_integer(seq) && json_integer_value(seq) >= 0 ? (uint64_t)json_integer_value(seq) : r->seq) + 1;
 	r->unlinked = false;

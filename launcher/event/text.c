@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Bytes as JSON text and back. A path, an argument or a name that the box chose may hold any byte but NUL; JSON holds Unicode.
- * Bytes that are not UTF-8 go to code points of the private plane 16, U+10F800 + byte; those code points themselves, where a
- * text really has them, are escaped byte by byte, so that the way back is exact.
+ * Bytes as JSON text and back. A path, an argument or a name that the box chose may hold any byte but NUL; JSON holds
+ * Unicode. Bytes that are not UTF-8 go to code points of the private plane 16, U+10F800 + byte; those code points
+ * themselves, where a text really has them, are escaped byte by byte, so that the way back is exact.
  */
 #include <string.h>
 #include <time.h>

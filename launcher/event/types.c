@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The table of event types and their fields: the one place that says what a log holds. `agentbox log --types` prints it, and
- * agentbox-events(5) is compared with it by tests/unit/test_event.c. Fields may be added; what stands here keeps its meaning.
+ * The table of event types and their fields: the one place that says what a log holds. `agentbox log --types` prints
+ * it, and agentbox-events(5) is compared with it by tests/unit/test_event.c. Fields may be added; what stands here
+ * keeps its meaning.
  */
 #include <errno.h>
 #include <string.h>

@@ -86,7 +86,7 @@ static int line_add_fields(struct str *line, const json_t *fields, struct err *e
 	for (size_t i = 0; i < sizeof(frame) / sizeof(*frame); i++)
 		if (json_object_get(fields, frame[i]))
 			return err_set(e, EINVAL, "event: a field may not be called %s", frame[i]);
-	if (json_dump_callback(fields, line_dump, line, JSON_COMPACT) < 0)
+	if (json_dump_callback(fields, line_dump, line, JSON_COMPACT | JSON_REAL_PRECISION(15)) < 0)
 		return err_set(e, EINVAL, "event: its fields cannot be written as JSON");
 	line->text[at] = ',';
 	line->text[--line->len] = '\0';
@@ -130,7 +130,10 @@ static int line_make(const struct event_log *log, enum event_type type, const js
 	return 0;
 }
 
-/* One write(2). A short one (the disk is full, RLIMIT_FSIZE) is taken back, so that the next line does not grow on its stump. */
+/*
+ * One write(2). A short one (the disk is full, RLIMIT_FSIZE) is taken back, so that the next line does not grow on
+ * its stump.
+ */
 static int line_store(int fd, const struct str *line, struct err *e)
 {
 	ssize_t n;
@@ -152,8 +155,8 @@ static int line_store(int fd, const struct str *line, struct err *e)
 /* --- the copy --- */
 
 /*
- * write(2) that cannot kill: SIGPIPE is blocked meanwhile, and taken from the queue where this write made it. The caller may
- * not ignore it for good, as the command would inherit that.
+ * write(2) that cannot kill: SIGPIPE is blocked meanwhile, and taken from the queue where this write made it. The
+ * caller may not ignore it for good, as the command would inherit that.
  */
 static ssize_t copy_write_pipe(int fd, const char *bytes, size_t len)
 {
@@ -187,9 +190,10 @@ static int64_t copy_now_ms(void)
 }
 
 /*
- * The descriptor is the caller's: its O_NONBLOCK is not ours to change, and a harness that stopped reading must not stop the
- * supervisor and its timers. A socket takes MSG_DONTWAIT. A pipe that polls writable has room for PIPE_BUF bytes (fs/pipe.c:
- * one free buffer), so no write is larger than that. A regular file gets the line in one, as others may append to it too.
+ * The descriptor is the caller's: its O_NONBLOCK is not ours to change, and a harness that stopped reading must not
+ * stop the supervisor and its timers. A socket takes MSG_DONTWAIT. A pipe that polls writable has room for PIPE_BUF
+ * bytes (fs/pipe.c: one free buffer), so no write is larger than that. A regular file gets the line in one, as others
+ * may append to it too.
  */
 static bool copy_line(int fd, const struct str *line)
 {

@@ -38,7 +38,10 @@ struct changes_work {
 	size_t path_bytes;
 	uint64_t hidden_seen; /* names of the lower directory looked at under opaque directories */
 	bool cut;
-	/* By depth: is the directory there cut off from the lower one, by itself or by one above it? [0]: the layer itself. */
+	/*
+	 * By depth: is the directory there cut off from the lower one, by itself or by one above it? [0]: the layer
+	 * itself.
+	 */
 	bool opaque[TREE_DEPTH_MAX + 1];
 };
 
@@ -60,8 +63,8 @@ static void change_add(struct changes_work *w, struct change_list *list, const c
 }
 
 /*
- * The first byte of an attribute, 0 where it is empty; -1 where there is none. By the link of /proc, as getxattr takes no O_PATH descriptor, and the
- * file itself is not to be opened.
+ * The first byte of an attribute, 0 where it is empty; -1 where there is none. By the link of /proc, as getxattr takes
+ * no O_PATH descriptor, and the file itself is not to be opened.
  */
 static int entry_xattr(const struct tree_entry *entry, const char *attribute)
 {
@@ -84,12 +87,18 @@ static bool entry_is_whiteout(const struct tree_entry *entry)
 	return S_ISREG(st->st_mode) && st->st_size == 0 && entry_xattr(entry, "user.overlay.whiteout") >= 0;
 }
 
-/* What the lower directory has at the path. Return: 1 with *st, 0 where nothing is there, -errno where that cannot be told. */
+/*
+ * What the lower directory has at the path. Return: 1 with *st, 0 where nothing is there, -errno where that cannot be
+ * told.
+ */
 static int lower_stat(const struct changes_work *w, const char *path, struct stat *st)
 {
 	cleanup_fd int fd = sys_openat2(w->lower, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 
-	/* ELOOP, ENOTDIR: what leads there is no directory in the lower one, so nothing there was seen through the overlay. */
+	/*
+	 * ELOOP, ENOTDIR: what leads there is no directory in the lower one, so nothing there was seen through the
+	 * overlay.
+	 */
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG ? 0 : -errno;
 	return fstat(fd, st) < 0 ? -errno : 1;
@@ -128,7 +137,10 @@ static void changes_hidden(struct changes_work *w, const struct tree_entry *entr
 			w->cut = true;
 			return;
 		}
-		/* A whiteout in an opaque directory says the same as nothing there; the walk meets it and does not count it twice. */
+		/*
+		 * A whiteout in an opaque directory says the same as nothing there; the walk meets it and does not
+		 * count it twice.
+		 */
 		if (fstatat(upper, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;
 		str_addf(&path, "%s/%s", entry->path, d->d_name);
@@ -139,7 +151,10 @@ static void changes_hidden(struct changes_work *w, const struct tree_entry *entr
 static int changes_dir(struct changes_work *w, const struct tree_entry *entry, int in_lower, const struct stat *lower)
 {
 	bool both = in_lower == 1 && S_ISDIR(lower->st_mode);
-	/* "x" only says that whiteouts of the attribute kind are within; such a directory is merged (ovl_get_opaquedir_val). */
+	/*
+	 * "x" only says that whiteouts of the attribute kind are within; such a directory is merged
+	 * (ovl_get_opaquedir_val).
+	 */
 	bool opaque = w->opaque[entry->depth - 1] || !both || entry_xattr(entry, "user.overlay.opaque") == 'y';
 
 	w->opaque[entry->depth] = opaque;

@@ -14,8 +14,8 @@
 /*
  * One EVENT_FS_CHANGES from an upper layer (mounted with userxattr) against the directory beneath it:
  *   created   not in the lower directory
- *   modified  in both: written, replaced, or its metadata changed. overlayfs copies a file up when it is opened for writing; such
- *             a copy counts even where it has the same contents, as times and sizes are the box's to set
+ *   modified  in both: written, replaced, or its metadata changed. overlayfs copies a file up when it is opened for
+ *             writing; such a copy counts even where it has the same contents, as times and sizes are the box's to set
  *   deleted   a whiteout; or a name of the lower directory that an opaque directory hides. A directory counts once
  * A directory in both with the same mode is no change by itself.
  * To be called when the overlay is unmounted and no process of the box is left. The layer is not changed.

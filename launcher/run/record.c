@@ -91,6 +91,12 @@ static const char *profile_file(const struct profile *p)
 	return p->files.n ? p->files.v[0] : NULL;
 }
 
+/* Of the request: a run that was refused early has no plan. */
+static json_t *argv_text(const struct supervisor *s)
+{
+	return event_text_v(s->options->request.argv);
+}
+
 static json_t *start_fields(const struct supervisor *s)
 {
 	cleanup_free char *commit = s->plan.repo ? git_head_commit(s->plan.repo) : NULL;
@@ -105,7 +111,7 @@ static json_t *start_fields(const struct supervisor *s)
 	json_object_set_new(fields, "profile", event_text_z(s->options->profile_name));
 	json_object_set_new(fields, "profile_file", text_or_null(profile_file(s->profile)));
 	json_object_set_new(fields, "profile_sha256", json_string(digest));
-	json_object_set_new(fields, "argv", event_text_v(s->plan.argv.v));
+	json_object_set_new(fields, "argv", argv_text(s));
 	json_object_set_new(fields, "cwd", text_or_null(s->plan.cwd));
 	json_object_set_new(fields, "repo", text_or_null(s->plan.repo));
 	json_object_set_new(fields, "repo_commit", text_or_null(commit));
@@ -140,7 +146,7 @@ static json_t *run_json(const struct supervisor *s)
 	json_object_set_new(run, "id", json_string(s->id));
 	json_object_set_new(run, "task", text_or_null(s->plan.task_id));
 	json_object_set_new(run, "profile", event_text_z(s->options->profile_name));
-	json_object_set_new(run, "argv", event_text_v(s->plan.argv.v));
+	json_object_set_new(run, "argv", argv_text(s));
 	json_object_set_new(run, "cwd", text_or_null(s->plan.cwd));
 	json_object_set_new(run, "repo", text_or_null(s->plan.repo));
 	json_object_set_new(run, "pid", json_integer(getpid()));
@@ -189,6 +195,18 @@ int record_ready(struct supervisor *s, struct err *e)
 			    json_pack("{s:f, s:i, s:o}", "setup_ms", (double)since_start_us(s) / 1000.0, "init_pid", (int)s->init,
 				      "namespaces", names),
 			    e);
+}
+
+void record_command_refused(struct supervisor *s)
+{
+	char place[256];
+	json_t *fields = json_object();
+
+	json_object_set_new(fields, "argv", argv_text(s));
+	json_object_set_new(fields, "rule",
+			    event_text_z(origin_text(s->profile->commands.allow.items[0].from, place, sizeof(place))));
+	json_object_set_new(fields, "reason", event_text_z(s->error.msg));
+	record_event(s, EVENT_COMMAND_REFUSED, fields, &(struct err){0});
 }
 
 void record_refused_call(struct supervisor *s)
@@ -289,6 +307,7 @@ static void keep_first(int *first, struct err *e, int r, const struct err *err)
 
 int record_end(struct supervisor *s, struct err *e)
 {
+	char head[2 * crypto_hash_sha256_BYTES + 1];
 	json_t *end = json_object();
 	struct err err = {0};
 	int first = 0;
@@ -311,6 +330,10 @@ int record_end(struct supervisor *s, struct err *e)
 	json_object_set_new(end, "denied", json_integer((json_int_t)s->denied_count));
 	keep_first(&first, e, event_write(&s->log, EVENT_RUN_END, json_incref(end), &err), &err);
 
+	/* The chain's head: with it a log whose tail was cut off is told from a whole one. */
+	event_log_head(&s->log, head);
+	json_object_set_new(s->record, "events_count", json_integer((json_int_t)s->log.seq));
+	json_object_set_new(s->record, "events_sha256", json_string(head));
 	json_object_set_new(s->record, "state", json_string("ended"));
 	json_object_set_new(s->record, "ended", time_now());
 	json_object_set(s->record, "reason", json_object_get(end, "reason"));

@@ -21,6 +21,7 @@
 #include "box/build.h"
 #include "box/caps.h"
 #include "box/child.h"
+#include "run/commands.h"
 #include "run/dirs.h"
 #include "run/limits.h"
 #include "run/supervisor.h"
@@ -83,6 +84,8 @@ static int take_signals(struct supervisor *s, struct err *e)
 	/* With SIGCHLD ignored the kernel reaps pid 1 and its status is lost (wait(2), NOTES; case 5). */
 	sigaction(SIGCHLD, &standard, NULL);
 	sigaction(SIGPIPE, &ignore, NULL);
+	/* The caller's RLIMIT_FSIZE would kill us in the middle of the log: a failed write is an error like any other. */
+	sigaction(SIGXFSZ, &ignore, NULL);
 	/* A background job that touches the terminal's modes would be stopped in the middle of restoring them. */
 	sigaction(SIGTTOU, &ignore, NULL);
 	sigemptyset(&set);
@@ -314,8 +317,11 @@ static int prepare(struct supervisor *s, struct err *e)
 		r = find_caller(s, e);
 	if (r == 0)
 		r = make_run(s, e);
+	s->reason = REASON_REFUSED;
+	if (r == 0)
+		r = commands_check(s->profile, s->options->request.argv, e);
+	s->command_refused = r < 0;
 	if (r == 0) {
-		s->reason = REASON_REFUSED;
 		r = plan_build(&s->plan, s->profile, &s->options->request, &s->host, e);
 	}
 	if (r < 0)
@@ -365,6 +371,8 @@ static void record_refusal(struct supervisor *s)
 	event_log_init(&s->log, fd, s->id, NULL);
 	s->log.copy_fd = s->options->event_fd;
 	s->logging = record_start(s, &(struct err){0}) == 0;
+	if (s->logging && s->command_refused)
+		record_command_refused(s);
 }
 
 int run_command(const struct run_options *options)

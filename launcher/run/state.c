@@ -137,8 +137,8 @@ int state_run_create(int state, char *id, struct err *e)
 		if (state_id_make(id) < 0)
 			return err_set(e, EIO, "no random bytes from the kernel for the run's id");
 		/*
-		 * Locked under a name that no list shows, then named: a `ps` or `prune` never meets a run that is new and seems lost,
-		 * and its lock test cannot get in before ours.
+		 * Locked under a name that no list shows, then named: a `ps` or `prune` never meets a run that is new
+		 * and seems lost, and its lock test cannot get in before ours.
 		 */
 		snprintf(hidden, sizeof(hidden), ".%s", id);
 		if (mkdirat(runs, hidden, 0700) < 0) {
@@ -331,7 +331,10 @@ int state_sweep(int state, struct err *e)
 	while ((d = readdir(dir))) {
 		int64_t made_ms, now_ms = (int64_t)time(NULL) * 1000;
 
-		/* An hour: the directory stands between its creation and its lock for microseconds, and is empty that long. */
+		/*
+		 * An hour: the directory stands between its creation and its lock for microseconds, and is empty that
+		 * long.
+		 */
 		if (d->d_name[0] != '.' || !state_is_id(d->d_name + 1) || state_id_time_ms(d->d_name + 1, &made_ms) < 0)
 			continue;
 		if (now_ms - made_ms > 3600000)

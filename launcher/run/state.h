@@ -3,8 +3,8 @@
  * The state directory: runs/ID/ with run.json, events.jsonl, stdout, stderr, artifacts/. It lies outside every box, and
  * nothing in it is read back from what a box could write.
  *
- * A live run holds a lock on its directory; the kernel lets go of it when the supervisor dies. So a run without lock whose
- * run.json does not say "ended" is lost.
+ * A live run holds a lock on its directory; the kernel lets go of it when the supervisor dies. So a run without lock
+ * whose run.json does not say "ended" is lost.
  */
 #ifndef AGENTBOX_RUN_STATE_H
 #define AGENTBOX_RUN_STATE_H
@@ -25,18 +25,19 @@
 int state_path(char **out, struct err *e);
 
 /*
- * Opens the state directory, made with its parents (0700) where it is missing. Refused (-EPERM) where it belongs to another
- * user or group or others have any right on it: what stands in it steers `stop` and `prune`.
+ * Opens the state directory, made with its parents (0700) where it is missing. Refused (-EPERM) where it belongs to
+ * another user or group or others have any right on it: what stands in it steers `stop` and `prune`.
  * Return: descriptor or -errno.
  */
 int state_open(struct err *e);
 
 /*
  * A new run: runs/ID, 0700, locked before it can be seen under its id.
- * id: STATE_ID_MAX bytes; "20261129-121314-123456-ab3f" (UTC to the microsecond, then random), so that ids sort by time.
- * Return: the directory's descriptor, or -errno. **The lock lives with the open file description**: until every duplicate of
- * the descriptor is closed. A child that was cloned without exec has one: it must close it, or the run seems live as long
- * as the child lives.
+ * id: STATE_ID_MAX bytes; "20261129-121314-123456-ab3f" (UTC to the microsecond, then random), so that ids sort by
+ * time.
+ * Return: the directory's descriptor, or -errno. **The lock lives with the open file description**: until every
+ * duplicate of the descriptor is closed. A child that was cloned without exec has one: it must close it, or the run
+ * seems live as long as the child lives.
  */
 int state_run_create(int state, char *id, struct err *e);
 

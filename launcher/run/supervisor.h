@@ -48,7 +48,7 @@ struct supervisor {
 	int init_pidfd, control, seccomp_listener, epoll, signals, parent_pidfd;
 	int deadline;           /* timerfd of the next wall-clock event, -1 without limit */
 	struct terminal terminal;
-	bool init_gone, command_started, command_ended;
+	bool init_gone, command_refused, command_started, command_ended;
 	enum run_reason pending; /* why we are ending the command, if we are */
 	uint64_t kill_at_ms;    /* CLOCK_MONOTONIC; 0: no kill is due */
 	bool wall_warned;
@@ -81,6 +81,8 @@ int record_end(struct supervisor *s, struct err *e);
 /* Writes an event and counts it where it says that something was denied. fields: stolen. */
 int record_event(struct supervisor *s, enum event_type type, json_t *fields, struct err *e);
 
+/* command.refused, for commands.allow. */
+void record_command_refused(struct supervisor *s);
 /* Takes one refused system call from the listener (syscalls.log), and counts it. */
 void record_refused_call(struct supervisor *s);
 

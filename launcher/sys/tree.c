@@ -19,7 +19,10 @@
 
 #include "base/banned.h"
 
-/* A directory beneath `parent`, which must be one of the same mount, whatever stands there. Return: descriptor or -errno. */
+/*
+ * A directory beneath `parent`, which must be one of the same mount, whatever stands there. Return: descriptor or
+ * -errno.
+ */
 static int tree_open(int parent, const char *name, uint64_t flags)
 {
 	int fd = sys_openat2(parent, name, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0,
@@ -82,7 +85,10 @@ static int remove_open(int parent, const char *name)
 	struct stat st;
 
 	if (fd == -EACCES) {
-		/* fchmod does not take O_PATH descriptors, so by its /proc link: not by name, which may stand for another by now. */
+		/*
+		 * fchmod does not take O_PATH descriptors, so by its /proc link: not by name, which may stand for
+		 * another by now.
+		 */
 		cleanup_fd int path_fd = tree_open(parent, name, O_PATH);
 		char link[64];
 
@@ -95,7 +101,10 @@ static int remove_open(int parent, const char *name)
 	}
 	if (fd < 0)
 		return fd;
-	/* A directory that its owner may not write to keeps what is in it, and cannot be moved itself (its ".." would change). */
+	/*
+	 * A directory that its owner may not write to keeps what is in it, and cannot be moved itself (its ".." would
+	 * change).
+	 */
 	if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 && fchmod(fd, 0700) < 0) {
 		int r = -errno;
 
@@ -119,7 +128,9 @@ static int remove_move_up(struct remove_state *s, int parent, const char *name)
 		snprintf(fresh, sizeof(fresh), ".deep-%016" PRIx64, random);
 		if (renameat2(parent, name, top, fresh, RENAME_NOREPLACE) == 0)
 			return 0;
-		/* EINVAL: the filesystem does not know RENAME_NOREPLACE. A directory only ever replaces an empty one. */
+		/*
+		 * EINVAL: the filesystem does not know RENAME_NOREPLACE. A directory only ever replaces an empty one.
+		 */
 		if (errno == EINVAL && renameat(parent, name, top, fresh) == 0)
 			return 0;
 		if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
@@ -189,7 +200,10 @@ static void remove_entry(struct remove_state *s, const char *name)
 	}
 }
 
-/* The directory on top of the stack was read to its end: remove it, or read it again where entries may have been passed over. */
+/*
+ * The directory on top of the stack was read to its end: remove it, or read it again where entries may have been
+ * passed over.
+ */
 static void remove_pop(struct remove_state *s)
 {
 	struct remove_level *level = &s->levels[s->n - 1];
@@ -333,7 +347,10 @@ static int walk_entry(struct walk_state *s, const char *name)
 	if (fstatat(entry.parent, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0) {
 		if (errno == ENOENT)
 			return 0;
-		/* A directory with r and without x: its names can be read, and nothing else. That must not end the walk. */
+		/*
+		 * A directory with r and without x: its names can be read, and nothing else. That must not end the
+		 * walk.
+		 */
 		entry.unreadable = true;
 		s->out->unreadable++;
 	}

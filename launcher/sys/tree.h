@@ -12,9 +12,11 @@
 
 /*
  * Removes dirfd/name and all beneath it. Symbolic links are removed, never followed; another mount is never entered
- * (-EXDEV); directories without permissions are given them first. Any depth and any number of entries, with bounded memory
- * and at most TREE_OPEN_MAX descriptors: what lies deeper is moved up to the top under a fresh name and comes later.
- * name: one component. What is not there is no error. What cannot be removed stays, with what leads to it, and the rest goes.
+ * (-EXDEV); directories without permissions are given them first. Any depth and any number of entries, with bounded
+ * memory and at most TREE_OPEN_MAX descriptors: what lies deeper is moved up to the top under a fresh name and comes
+ * later.
+ * name: one component. What is not there is no error. What cannot be removed stays, with what leads to it, and the rest
+ * goes.
  * Return: 0, or the -errno of the first thing that could not be removed, with its name in `e`.
  */
 #define TREE_OPEN_MAX 48
@@ -36,7 +38,10 @@ struct tree_entry {
 	bool unreadable;      /* refused: a directory that cannot be opened comes a second time with this, after its entry */
 };
 
-/* Return of a callback: 0 go on; TREE_SKIP not into this directory; TREE_STOP end, and the walk counts as cut; -errno fail. */
+/*
+ * Return of a callback: 0 go on; TREE_SKIP not into this directory; TREE_STOP end, and the walk counts as cut; -errno
+ * fail.
+ */
 enum { TREE_SKIP = 1, TREE_STOP = 2 };
 typedef int (*tree_callback)(void *arg, const struct tree_entry *entry, struct err *e);
 
@@ -47,8 +52,8 @@ struct tree_walked {
 };
 
 /*
- * Looks through the directory dirfd: each entry once, a directory before what it holds, otherwise in no order. Nothing is
- * opened but directories (O_NOFOLLOW), no other mount is entered (such a directory counts as unreadable).
+ * Looks through the directory dirfd: each entry once, a directory before what it holds, otherwise in no order. Nothing
+ * is opened but directories (O_NOFOLLOW), no other mount is entered (such a directory counts as unreadable).
  * dirfd: any descriptor of the directory (O_PATH too); stays open. out: filled also on failure.
  * Return: 0 (also where it was cut), or -errno: the start cannot be read, or the callback failed.
  */

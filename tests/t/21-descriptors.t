@@ -80,7 +80,7 @@ own_descriptors() {
 	run -- bash -c 'exec 3>&1; echo hi | cat >&3' 3>/dev/null 4>/dev/null 5>/dev/null
 	is "$status $out" '0 hi' 'case 21: also where the caller has them open'
 
-	box -- sh -c 'readlink /proc/$$/fd/0 /proc/$$/fd/1 >&2' <&- >&- 2>"$T/err"
+	box -- perl -e 'print STDERR readlink("/proc/self/fd/$_"), "\n" for 0, 1' <&- >&- 2>"$T/err"
 	status=$?
 	is "$status $(tr '\n' ' ' <"$T/err")" '0 /dev/null /dev/null ' 'closed streams become /dev/null'
 	box -- sh -c 'echo x >&2; echo y' 2>&- >"$T/out"

@@ -665,7 +665,10 @@ static void test_check_fields(void **state)
 	}
 }
 
-/* agentbox-events(5) lists exactly the table: ".Ss TYPE", then ".It Va FIELD Pq TYPE" in order, " , optional" for "?". Run from the source tree. */
+/*
+ * agentbox-events(5) lists exactly the table: ".Ss TYPE", then ".It Va FIELD Pq TYPE" in order, " , optional" for
+ * "?". Run from the source tree.
+ */
 static void test_man_page(void **state)
 {
 	FILE *in = fopen("man/agentbox-events.5", "re");

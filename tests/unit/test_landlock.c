@@ -133,7 +133,8 @@ static int do_rename_across(void)
 		return errno;
 	if (link(in_dir("open/b/f"), in_dir("open/a/f")) < 0)
 		return errno;
-	return TRY(symlink("f", in_dir("open/b/g"))) ?: TRY(mkdir(in_dir("open/b/d"), 0755)) ?: TRY(rmdir(in_dir("open/b/d"))) ?: TRY(unlink(in_dir("open/b/g")));
+	return TRY(symlink("f", in_dir("open/b/g"))) ?: TRY(mkdir(in_dir("open/b/d"), 0755)) ?:
+	       TRY(rmdir(in_dir("open/b/d"))) ?: TRY(unlink(in_dir("open/b/g")));
 }
 static int do_write_shut(void)
 {

@@ -55,7 +55,8 @@ static void list_free(struct val_list *l)
 }
 
 /* A filter of a policy with at most one word allowed and one denied. */
-static struct seccomp_program build(enum syscall_policy policy, const char *allow, const char *deny, bool nested, bool root, bool log)
+static struct seccomp_program build(enum syscall_policy policy, const char *allow, const char *deny, bool nested, bool root,
+				    bool log)
 {
 	struct profile p = {0};
 	struct seccomp_program prog;

@@ -145,7 +145,9 @@ static int a_proc1_root(void)
 }
 static int a_proc1_fd(void)
 {
-	return TRY(open("/proc/1/fd", O_RDONLY | O_DIRECTORY));
+	char buf[256];
+
+	return TRY(readlink("/proc/1/fd/0", buf, sizeof(buf))); /* the names may be listed, what they lead to may not */
 }
 static int a_proc1_environ(void)
 {

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The gateway: a process in the host's network namespace that accepts what the box's network captured, decides by the policy, and
+ * relays. It parses hostile bytes, so it has no capabilities, no files (Landlock), its own filter of system calls, bounded memory,
+ * and dies with the supervisor. When it dies, the box's network ends nowhere.
+ */
+#ifndef AGENTBOX_EGRESS_GATEWAY_H
+#define AGENTBOX_EGRESS_GATEWAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "egress/policy.h"
+
+/* The sockets of the box's network, in the order of box/netns.h's enum netns_fd. */
+enum gateway_socket {
+	GATEWAY_TCP4,
+	GATEWAY_TCP6,
+	GATEWAY_DNS_UDP4,
+	GATEWAY_DNS_UDP6,
+	GATEWAY_DNS_TCP4,
+	GATEWAY_DNS_TCP6,
+	GATEWAY_PROXY,
+	GATEWAY_NFLOG,
+	GATEWAY_SOCKETS
+};
+
+/* `@host` in the box is this address: 198.18.0.1. */
+#define GATEWAY_THIS_HOST4 "198.18.0.1"
+
+struct gateway_config {
+	struct policy *policy; /* the forked process has its own copy */
+	bool synthetic;        /* egress.addresses */
+	bool inspect;
+	uint64_t max_bytes;             /* both ways together; 0: no limit */
+	uint64_t max_connections;       /* at once; 0: as many as descriptors do, GATEWAY_CONNECTIONS_MAX at most */
+	uint64_t connect_timeout_ms;    /* resolving and connecting together; 0: GATEWAY_CONNECT_TIMEOUT_MS */
+	pid_t parent;                   /* whoever this process must not outlive: getpid() before fork */
+	/*
+	 * Waits for the box's sockets (netns_receive, called by the supervisor's adapter; egress does not know box).
+	 * fds: GATEWAY_SOCKETS, -1 where there is none. *redirected: captured by redirection, see enum netns_capture.
+	 * Return: 0 or -errno.
+	 */
+	int (*take_sockets)(int sock, int *fds, bool *redirected);
+};
+
+#define GATEWAY_CONNECTIONS_MAX 8192
+#define GATEWAY_CONNECT_TIMEOUT_MS 30000
+
+/*
+ * Runs in a fresh fork of the single-threaded supervisor. Sets itself up while the box is being made, then waits for the sockets.
+ * report_fd: the gateway's end of a SOCK_SEQPACKET pair; when the other end closes, the gateway ends.
+ * socket_fd: the end that the sockets come from. Both owned from now on; every other descriptor above 2 is closed.
+ * Return: an exit status: 0 when the supervisor ended it, else 1, after EGRESS_FAILED. The caller leaves with _exit.
+ */
+int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd);
+
+#endif

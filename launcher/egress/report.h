@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the gateway tells the supervisor: fixed-width structs, one a packet, over a SOCK_SEQPACKET pair. The gateway never waits for
+ * the supervisor: what does not fit its queue is counted, and the count is sent when there is room again.
+ */
+#ifndef AGENTBOX_EGRESS_REPORT_H
+#define AGENTBOX_EGRESS_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hostname.h"
+#include "egress/address.h"
+#include "egress/policy.h"
+
+enum egress_report_type {
+	EGRESS_READY = 1, /* confined, and serving; the command may start */
+	EGRESS_FAILED,    /* the gateway cannot work and ends: errnum, text */
+	EGRESS_DNS,       /* a question: name, qtype, outcome, reason, rule */
+	EGRESS_CONNECT,   /* an attempt was decided */
+	EGRESS_CLOSE,     /* a connection that was allowed has ended */
+	EGRESS_ERROR,     /* something is wrong, and the gateway goes on: errnum, text */
+	EGRESS_LOST,      /* `count` reports did not fit */
+	EGRESS_TYPES
+};
+
+enum egress_outcome {
+	EGRESS_ALLOWED,
+	EGRESS_DENIED,
+	EGRESS_UNREACHED, /* allowed, and the other end cannot be reached or resolved: errnum (0: the name has no address) */
+	EGRESS_OUTCOMES
+};
+
+enum egress_via {
+	EGRESS_VIA_GATEWAY, /* captured: the program knew nothing of a proxy */
+	EGRESS_VIA_PROXY,   /* HTTP CONNECT or an absolute URL */
+	EGRESS_VIA_SOCKS,
+	EGRESS_VIA_FILTER, /* refused in the box's network before it came to the gateway */
+	EGRESS_VIAS
+};
+
+enum egress_end {
+	EGRESS_END_CLOSED,
+	EGRESS_END_CLIENT_RESET,
+	EGRESS_END_SERVER_RESET,
+	EGRESS_END_LIMIT,  /* max-bytes */
+	EGRESS_END_DENIED, /* a later request on the connection was denied */
+	EGRESS_ENDS
+};
+
+#define EGRESS_TEXT_MAX 160
+
+struct egress_report {
+	uint32_t type; /* enum egress_report_type */
+	uint32_t id;   /* of the connection; CONNECT and CLOSE */
+	uint32_t count;
+	int32_t rule;    /* see policy_rule; -1: none */
+	int32_t errnum;
+	uint16_t port, qtype;
+	uint8_t outcome; /* enum egress_outcome */
+	uint8_t reason;  /* enum verdict_reason */
+	uint8_t via;     /* enum egress_via */
+	uint8_t protocol; /* IPPROTO_TCP, IPPROTO_UDP, ... */
+	uint8_t end;     /* enum egress_end */
+	struct address addr; /* what was connected to, or would have been; family 0: not known */
+	char name[HOSTNAME_MAX + 1]; /* "": a bare address, or a name that is none */
+	char seen[HOSTNAME_MAX + 1]; /* VERDICT_NAME_MISMATCH: the name in the stream; "": none was there */
+	char text[EGRESS_TEXT_MAX];
+	uint64_t to_server_bytes, to_client_bytes, duration_ms;
+};
+
+/*
+ * Supervisor. Takes one report and checks it: enums in range, texts terminated. Return: 1; 0 at the end (the gateway is gone);
+ * -EAGAIN; -EBADMSG.
+ */
+int egress_report_read(int fd, struct egress_report *out);
+
+/* "gateway", "closed" ... for the events. */
+const char *egress_via_text(enum egress_via via);
+const char *egress_end_text(enum egress_end end);
+const char *egress_outcome_text(enum egress_outcome outcome);
+
+/* --- the gateway's side --- */
+
+#define REPORT_QUEUE 1024
+
+struct reporter {
+	int fd;
+	struct egress_report *queue; /* ring of REPORT_QUEUE, allocated when first needed */
+	unsigned first, n;
+	uint32_t lost;
+	bool waiting; /* for room in the socket: the fd is to be watched for writing */
+};
+
+/* Sends, or queues, or counts as lost. */
+void reporter_send(struct reporter *r, const struct egress_report *report);
+/* The socket has room. */
+void reporter_flush(struct reporter *r);
+
+#endif

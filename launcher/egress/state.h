@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the parts of the gateway process share. Internal to egress/. */
+#ifndef AGENTBOX_EGRESS_STATE_H
+#define AGENTBOX_EGRESS_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "egress/address.h"
+#include "egress/gateway.h"
+#include "egress/http.h"
+#include "egress/names.h"
+#include "egress/policy.h"
+#include "egress/report.h"
+
+/* What an epoll event is about: the first member of every object that has a descriptor in the set. */
+enum source_kind {
+	SOURCE_LISTENER,   /* captured connections */
+	SOURCE_PROXY,      /* the proxy port */
+	SOURCE_DNS_UDP,
+	SOURCE_DNS_LISTENER,
+	SOURCE_DNS_TCP,    /* struct dns_client */
+	SOURCE_CLIENT,     /* struct conn, the box's side */
+	SOURCE_SERVER,     /* struct attempt */
+	SOURCE_RESOLVER,
+	SOURCE_OWN,        /* this host's addresses changed */
+	SOURCE_NFLOG,
+	SOURCE_REPORT,
+};
+
+struct source {
+	enum source_kind kind;
+	int fd; /* -1: closed */
+};
+
+/* Timers of one duration each, so that a list is sorted by itself. */
+enum timer_kind {
+	TIMER_CONNECT, /* resolving and connecting */
+	TIMER_STAGE,   /* the next address is tried beside the one that has not answered */
+	TIMER_REQUEST, /* a head or a hello must be whole by then */
+	TIMER_LINGER,  /* a refusal was written, and the client has not closed */
+	TIMERS
+};
+
+#define STAGE_MS 250     /* RFC 8305 5 */
+#define REQUEST_MS 120000 /* browsers open connections ahead of use */
+#define LINGER_MS 2000
+
+struct timer {
+	TAILQ_ENTRY(timer) entry;
+	uint64_t due_ms; /* 0: not armed */
+	enum timer_kind kind;
+	void *owner; /* struct conn, or struct dns_client for TIMER_REQUEST with `dns` */
+	bool dns;
+};
+TAILQ_HEAD(timer_list, timer);
+
+/*
+ * One direction of a connection. Bytes wait in `buf` (from `off`; up to `ready` they may go on, behind that they are not yet judged)
+ * or, for bulk, in a pipe.
+ */
+struct flow {
+	char *buf;
+	uint32_t cap, off, ready, len;
+	int pipe[2];
+	uint32_t piped;
+	bool readable, writable; /* the source has bytes or an end; the destination has room: as far as epoll last said */
+	bool hangup;             /* the source said that its end is near: a short read does not mean that it is empty */
+	bool eof, shut;          /* the source has ended; the destination was told */
+	uint8_t streak;          /* full reads in a row: bulk */
+	uint64_t bytes;
+};
+
+struct conn;
+
+/* A connection attempt to one address; the one that succeeds is the server's side. */
+struct attempt {
+	struct source source;
+	struct conn *conn;
+	struct address addr;
+};
+#define ATTEMPTS 2   /* at a time */
+#define CANDIDATES 8 /* addresses that are tried at all */
+
+/*
+ * HANDSHAKE  the proxy port's client has not yet said where it wants to go
+ * RESOLVING  the name is with the resolver
+ * OPENING    connecting and inspecting; a byte goes neither way but for the proxy's own answer
+ * RELAY      both ways
+ * REFUSING   a refusal is being written; then the client's bytes are thrown away until it closes
+ */
+enum conn_state { CONN_HANDSHAKE, CONN_RESOLVING, CONN_OPENING, CONN_RELAY, CONN_REFUSING, CONN_DEAD };
+
+enum handshake { HANDSHAKE_FIRST, HANDSHAKE_SOCKS_GREETING, HANDSHAKE_SOCKS_REQUEST, HANDSHAKE_HTTP };
+
+/* What stands between the client and the server in the client's direction. */
+enum filter {
+	FILTER_NONE,
+	FILTER_TLS,     /* the hello's name */
+	FILTER_HTTP,    /* the Host of the next request */
+	FILTER_BODY,    /* the request's body, then FILTER_HTTP or FILTER_UPGRADE */
+	FILTER_UPGRADE, /* the answer decides whether more requests come, or another protocol */
+	FILTER_ONE_BODY, /* the body of the one request that a proxy's absolute URL stands for, then FILTER_DROP */
+	FILTER_DROP,    /* what comes is read and thrown away */
+};
+
+struct conn {
+	struct source client;
+	struct attempt attempts[ATTEMPTS];
+	int server; /* index of the attempt that won; -1: none yet */
+	TAILQ_ENTRY(conn) entry, ready_entry;
+	bool queued; /* in the ready list */
+	uint32_t id;
+	enum conn_state state;
+	enum handshake handshake;
+	enum filter filter;
+	enum egress_via via;
+	struct host *host;        /* the name that it is for; NULL: a bare address */
+	struct address addr;      /* a bare address, or the one that a real-mode client asked for */
+	uint16_t port;
+	struct verdict verdict;
+	bool check_name;          /* the stream's name must be host's (else it must only not be denied) */
+	bool inspected, opened;   /* FILTER_TLS or the first head is done; the CONNECT report is sent */
+	bool absolute;            /* a proxied absolute URL */
+	bool http10;
+	struct address candidates[CANDIDATES];
+	uint8_t n_candidates, next_candidate;
+	int last_errno;           /* of the last attempt that failed */
+	struct verdict last_closed; /* why the last candidate was not tried */
+	bool any_closed;
+	struct waiter waiter;
+	struct timer connect_timer, stage_timer, request_timer;
+	struct flow flows[2];     /* TO_SERVER, TO_CLIENT */
+	size_t scanned;
+	struct http_body body;
+	struct http_watch watch;
+	bool upgrade_pending;
+	uint32_t requests;
+	uint64_t started_ms;
+};
+enum { TO_SERVER, TO_CLIENT };
+
+TAILQ_HEAD(conn_list, conn);
+
+#define SCRATCH (256 * 1024)
+
+struct gateway {
+	const struct gateway_config *cfg;
+	struct policy *policy;
+	bool redirected;
+	int epoll;
+	uint64_t now_ms;
+	struct reporter reporter;
+	struct source report, resolver, own, nflog, tcp[2], udp[2], dns_tcp[2], proxy;
+	struct names names;
+	struct timer_list timers[TIMERS];
+	uint32_t timer_ms[TIMERS];
+	struct conn_list conns, ready, dead;
+	uint32_t n_conns, max_conns, next_id;
+	uint32_t n_dns_clients, n_dns_waits;
+	TAILQ_HEAD(, dns_client) dead_dns;
+	bool limited;        /* max-bytes is set */
+	uint64_t bytes_left;
+	bool bytes_used_up;
+	bool inspect_bare;   /* bare addresses are inspected too, as a deny rule names names */
+	int pipes[32][2];    /* empty pipes for bulk, kept for the next */
+	unsigned n_pipes, n_pipes_open;
+	bool have_public6;   /* this host has a public IPv6 address */
+	bool stop;
+	char scratch[SCRATCH];
+};
+
+/* --- gateway.c --- */
+int source_watch(struct gateway *g, struct source *s, uint32_t events);
+void source_close(struct source *s);
+void timer_arm(struct gateway *g, struct timer *t, enum timer_kind kind, void *owner);
+void timer_stop(struct gateway *g, struct timer *t);
+void gateway_error(struct gateway *g, int errnum, const char *text);
+
+/* --- conn.c --- */
+void conn_accept(struct gateway *g, struct source *listener);
+void conn_event(struct gateway *g, struct conn *c, struct attempt *a, uint32_t events);
+void conn_turn(struct gateway *g, struct conn *c); /* its turn in the ready list */
+void conn_resolved(struct gateway *g, struct conn *c);
+void conn_timer(struct gateway *g, struct conn *c, enum timer_kind kind);
+void conn_free(struct gateway *g, struct conn *c);
+/* Ends it. reset_*: that side gets a reset instead of an end. Reported where it was opened. */
+void conn_end(struct gateway *g, struct conn *c, enum egress_end end, bool reset_client, bool reset_server);
+/* Says no. text: the refusal's own words for people, NULL: the verdict's. seen: the name in the stream, or NULL. */
+void conn_deny(struct gateway *g, struct conn *c, struct verdict v, const char *seen);
+/* Where it goes is known: decide, resolve, connect. */
+void conn_open_name(struct gateway *g, struct conn *c, const char *name);
+void conn_open_address(struct gateway *g, struct conn *c, const struct address *addr);
+/* Looks whether it can be relayed by now. */
+void conn_maybe_relay(struct gateway *g, struct conn *c);
+void conn_report(struct gateway *g, struct conn *c, enum egress_outcome outcome, struct verdict v, const char *seen, int errnum);
+
+/* --- inspect.c --- */
+/* Which filter the connection needs, by port and verdict. */
+void inspect_start(struct gateway *g, struct conn *c);
+/* Judges what lies in the client's direction behind `ready`. Return: false where the connection was denied or ended. */
+bool inspect_run(struct gateway *g, struct conn *c);
+/* The server's bytes, while FILTER_UPGRADE waits for its answer. */
+void inspect_answer(struct conn *c, const char *bytes, size_t len);
+
+/* --- refuse.c --- */
+/* Writes the refusal that the client understands, into the flow to it. Return: false where there is none: reset it. */
+bool refuse_write(struct gateway *g, struct conn *c, const struct verdict *v, enum egress_outcome outcome, int errnum,
+		  const char *what);
+/* The proxy's yes. */
+void refuse_write_success(struct conn *c);
+
+/* --- proxy.c --- */
+/* Goes on with the handshake at the proxy port. Return: false where the connection ended. */
+bool proxy_run(struct gateway *g, struct conn *c);
+
+/* --- relay.c --- */
+enum pump_result { PUMP_WAIT, PUMP_MORE, PUMP_DONE, PUMP_SOURCE_RESET, PUMP_SINK_RESET, PUMP_LIMIT, PUMP_ENDED };
+enum pump_result relay_pump(struct gateway *g, struct conn *c, int direction);
+/* Only writes what is ready. */
+enum pump_result relay_flush(struct conn *c, int direction);
+/* Only reads from the client into the buffer, up to `cap` bytes of unjudged ones. PUMP_DONE: the client has ended. */
+enum pump_result relay_fill(struct gateway *g, struct conn *c, uint32_t cap);
+void flow_append(struct flow *f, const void *bytes, size_t len);
+void flow_free(struct gateway *g, struct flow *f);
+int conn_fd(const struct conn *c, int direction, bool source);
+
+/* --- dnsserver.c --- */
+struct dns_client;
+void dns_udp(struct gateway *g, struct source *s);
+void dns_accept(struct gateway *g, struct source *listener);
+void dns_tcp_event(struct gateway *g, struct dns_client *c, uint32_t events);
+void dns_tcp_timeout(struct gateway *g, struct dns_client *c);
+void dns_reap(struct gateway *g);
+void dns_resolved(struct gateway *g, struct waiter *w, struct host *h);
+
+/* --- resolver.c --- */
+/* Forks it. Return: our end of the pair or -errno. */
+int resolver_start(void);
+void resolver_ask(struct gateway *g, struct host *h);
+void resolver_event(struct gateway *g);
+/* The addresses of a name, now or later: true where they are there (or are known not to be). */
+bool resolver_ready(struct gateway *g, struct host *h);
+
+/* --- own.c --- */
+int own_open(void); /* a netlink socket that hears of changes; Return: it or -errno */
+int own_read(struct gateway *g);
+
+/* --- filterlog.c --- */
+void filterlog_event(struct gateway *g);
+
+#endif
