@@ -39,7 +39,7 @@ MAN1 = $(sort $(wildcard man/*.1))
 MAN5 = $(sort $(wildcard man/*.5))
 
 .DELETE_ON_ERROR:
-.PHONY: all check check-unit check-box install uninstall dist lint clean distclean fuzz sanitize bench coverage
+.PHONY: all check check-unit check-box install uninstall dist lint clean distclean fuzz fuzzers sanitize bench coverage FORCE
 .SECONDARY:
 
 all: $(BUILD)/agentbox
@@ -58,6 +58,12 @@ $(BUILD)/%.o: %.c config.mk Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# Where `make install PREFIX=` puts the profiles is compiled in, into this one file: made anew where it is another.
+$(BUILD)/launcher/profile/lookup.o: $(BUILD)/prefix
+$(BUILD)/prefix: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)echo '$(datadir)' | cmp -s - $@ || echo '$(datadir)' >$@
+
 -include $(OBJS:.o=.d) $(BUILD)/launcher/main.d $(TEST_BINS:=.d)
 
 # --- tests ---
@@ -73,13 +79,63 @@ $(BUILD)/tests/probes/%: tests/t/probes/%.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -O1 -static -o $@ $<
 
-check: check-unit check-box
+# Unit tests and shell tests are programs that print TAP. check runs them in one prove, for one total.
+BOX_TESTS = $(sort $(wildcard tests/t/*.t))
+run_tests = $(Q)CMOCKA_MESSAGE_OUTPUT=TAP AGENTBOX='$(abspath $(BUILD)/agentbox)' BUILD='$(abspath $(BUILD))' \
+	prove --exec '' $(PROVE_FLAGS)
 
+check: all $(TEST_BINS) $(PROBES)
+	$(run_tests) $(TEST_BINS) $(BOX_TESTS)
+
+# WITHOUT='NAME...': all but tests/unit/test_NAME.
+WITHOUT =
 check-unit: all $(TEST_BINS)
-	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP prove $(PROVE_FLAGS) --exec '' $(TEST_BINS)
+	$(run_tests) $(filter-out $(WITHOUT:%=$(BUILD)/tests/unit/test_%),$(TEST_BINS))
 
 check-box: all $(PROBES)
-	$(Q)AGENTBOX='$(abspath $(BUILD)/agentbox)' BUILD='$(abspath $(BUILD))' prove $(PROVE_FLAGS) $(sort $(wildcard tests/t/*.t))
+	$(run_tests) $(BOX_TESTS)
+
+lint: $(OBJS)
+	$(Q)BUILD='$(BUILD)' CPPFLAGS='$(ALL_CPPFLAGS)' scripts/lint $(STEPS)
+
+# Unit tests, and with them the parsers' tests, under ASan and UBSan. The box's own tests are for the plain build: a
+# sanitizer's shadow memory and helper processes are not what the box is made for.
+sanitize:
+	$(Q)ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(MAKE) BUILD=$(BUILD)-asan CFLAGS='-g -O1 -fno-omit-frame-pointer $(SANITIZE)' LDFLAGS='$(SANITIZE)' check-unit
+SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all
+
+# Every fuzzer for FUZZ_TIME seconds, from the committed corpus. What is found new goes to the build folder, so does an
+# input that fails: BUILD-fuzz/fuzz_X.found, BUILD-fuzz/fuzz_X.crash-*.
+FUZZ_TIME = 10
+FUZZ_RUNS = $(FUZZERS:=.run)
+.PHONY: $(FUZZ_RUNS)
+fuzz:
+	$(Q)$(MAKE) BUILD=$(BUILD)-fuzz CC=$(if $(filter-out no,$(CLANG)),$(CLANG),clang) HARDEN_CFLAGS= HARDEN_LDFLAGS= \
+		LDFLAGS= CFLAGS='-g -O1 -fno-omit-frame-pointer $(SANITIZE) -fsanitize=fuzzer-no-link' fuzzers
+
+fuzzers: $(FUZZ_RUNS)
+
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(BUILD)/libagentbox.a
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -fsanitize=fuzzer -Wno-missing-prototypes -o $@ $< $(BUILD)/libagentbox.a $(DEPS_LIBS)
+
+$(FUZZ_RUNS): $(BUILD)/fuzz/%.run: $(BUILD)/fuzz/%
+	$(say) FUZZ '$* ($(FUZZ_TIME) s)'
+	$(Q)mkdir -p $(BUILD)/$*.found
+	$(Q)dict=tests/fuzz/$(patsubst fuzz_%,%,$*).dict; \
+	$< -max_total_time=$(FUZZ_TIME) -timeout=10 -print_final_stats=1 -artifact_prefix=$(BUILD)/$*. \
+		$$([ -f $$dict ] && echo -dict=$$dict) $(BUILD)/$*.found $(wildcard tests/fuzz/corpus/$(patsubst fuzz_%,%,$*)) \
+		>$(BUILD)/$*.log 2>&1 || { tail -n 40 $(BUILD)/$*.log; exit 1; }
+	$(Q)sed -n 's/^stat::\(number_of_executed_units\|new_units_added\): */    \1 /p' $(BUILD)/$*.log
+
+# Lines run by all tests, as text. COVERAGE=check-unit: by the unit tests alone.
+COVERAGE = check
+coverage:
+	$(Q)scripts/coverage $(BUILD)-cov clean
+	-$(Q)$(MAKE) BUILD=$(BUILD)-cov CFLAGS='-g -O0 --coverage -fprofile-update=atomic' $(COVERAGE)
+	$(Q)scripts/coverage $(BUILD)-cov report
 
 # --- installation ---
 install: all
@@ -95,14 +151,14 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(mandir)/man1/,$(notdir $(MAN1))) $(addprefix $(DESTDIR)$(mandir)/man5/,$(notdir $(MAN5)))
 	-rmdir $(DESTDIR)$(datadir)/profiles $(DESTDIR)$(datadir)
 
+DISTDIR = .
+# The tree of HEAD. safe.directory: the checkout may be another user's, and an archive runs nothing of it.
 dist:
-	git archive --format=tar.gz --prefix=agentbox-$(VERSION)/ -o agentbox-$(VERSION).tar.gz HEAD
-
-lint:
-	$(Q)scripts/lint
+	git -c safe.directory='$(CURDIR)' archive --format=tar.gz --prefix=agentbox-$(VERSION)/ -o $(DISTDIR)/agentbox-$(VERSION).tar.gz HEAD
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-cov
 
 distclean: clean
-	rm -rf config.mk config.h config.h.in config.log config.status configure autom4te.cache aclocal.m4
+	rm -rf config.mk config.h config.h.in config.log config.status configure configure~ config.guess config.sub install-sh \
+		autom4te.cache aclocal.m4

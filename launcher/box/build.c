@@ -77,6 +77,7 @@ static void add_identity(struct plan *plan, const struct profile *profile, const
 	plan->box_gid = profile->identity.gid.set ? (gid_t)profile->identity.gid.n : host->gid;
 	plan->hostname = mem_strdup(req->hostname ? req->hostname : profile->identity.hostname.v);
 	plan->nested_namespaces = profile->syscalls.nested_namespaces.v;
+	plan->egress = (enum egress_mode)profile->egress.mode.v;
 	plan->private_network = profile->egress.mode.v != EGRESS_HOST;
 	plan->tty = req->tty;
 	for (char *const *a = req->argv; a && *a; a++)

@@ -73,11 +73,26 @@ static int v2_parent_usable(const char *dir)
 }
 
 /*
+ * May controllers be turned on for what lies beneath? Not where the group has processes itself, unless it is the root, which has
+ * no cgroup.type (cgroups(7), "no internal processes"). The kernel refuses that for memory only: for pids and cpu it turns the
+ * group into a threaded one, which no process can then be moved beneath, and it stays so [seen on 6.1].
+ */
+static bool v2_may_enable(const char *dir)
+{
+	cleanup_free char *type = mem_printf("%s/cgroup.type", dir), *procs = mem_printf("%s/cgroup.procs", dir), *text = NULL;
+
+	if (faccessat(AT_FDCWD, type, F_OK, 0) < 0)
+		return errno == ENOENT;
+	return fd_read_file(AT_FDCWD, procs, 1 << 20, &text, NULL) == 0 && !*text;
+}
+
+/*
  * Which of the asked limits a group beneath `dir` can have; turns their controllers on (they stay on: others may use them
- * by then). -EBUSY in *why: the group has processes itself, and is not the root (cgroups(7), "no internal processes").
+ * by then).
  */
 static unsigned v2_enable(const char *dir, unsigned asked, int *why)
 {
+	bool may = v2_may_enable(dir);
 	unsigned can = 0;
 
 	for (int i = 0; i < CGROUP_LIMITS; i++) {
@@ -93,7 +108,7 @@ static unsigned v2_enable(const char *dir, unsigned asked, int *why)
 		}
 		snprintf(word, sizeof(word), "+%s", limits[i].controller);
 		if (!file_has_word(dir, "cgroup.subtree_control", limits[i].controller))
-			r = fd_write_file(AT_FDCWD, path, word);
+			r = may ? fd_write_file(AT_FDCWD, path, word) : -EBUSY;
 		if (r == 0)
 			can |= 1U << i;
 		else
@@ -143,7 +158,7 @@ static char *v2_parent(const char *own, unsigned asked, unsigned *can, int *why)
 		if (fd >= 0 && cgroup_is_cgroupfs(fd, &v2) && v2 && v2_parent_usable(above) == 0) {
 			unsigned more = v2_enable(above, asked, why);
 
-			if (more & ~*can || !usable) {
+			if (!usable || __builtin_popcount(more) > __builtin_popcount(*can)) {
 				*can = more;
 				return steal_ptr(&above);
 			}
@@ -326,32 +341,6 @@ static struct cgroup_dir *dir_of(const struct cgroup *cg, enum cgroup_limit limi
 	return NULL;
 }
 
-/* v2: memory.events changes, as a priority event. v1: an eventfd bound to memory.oom_control (admin-guide/cgroup-v1/memory.rst). */
-static void watch_oom(struct cgroup *cg)
-{
-	struct cgroup_dir *d = dir_of(cg, CGROUP_MEMORY);
-	cleanup_fd int event = -1, file = -1;
-	char text[64];
-
-	if (!d)
-		return;
-	if (d->v2) {
-		cg->oom_fd = openat(d->fd, "memory.events", O_RDONLY | O_CLOEXEC);
-		cg->oom_events = EPOLLPRI;
-		return;
-	}
-	event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	file = openat(d->fd, "memory.oom_control", O_RDONLY | O_CLOEXEC);
-	if (event < 0 || file < 0)
-		return;
-	snprintf(text, sizeof(text), "%d %d", event, file);
-	if (fd_write_file(d->fd, "cgroup.event_control", text) < 0)
-		return;
-	cg->oom_fd = steal_fd(&event);
-	cg->oom_file = steal_fd(&file);
-	cg->oom_events = EPOLLIN;
-}
-
 static int create_check(struct cgroup *cg, const struct profile *p, struct err *e)
 {
 	for (int i = 0; i < CGROUP_LIMITS; i++) {
@@ -389,7 +378,6 @@ int cgroup_create(const struct profile *p, const char *run_id, bool for_ebpf, st
 	create_v1(out, &trees, p, name);
 	create_freezer(out, &trees, name);
 	cgroup_trees_free(&trees);
-	watch_oom(out);
 	r = create_check(out, p, e);
 	/* A group that bounds nothing is no use, but to eBPF. */
 	if (r < 0 || (!out->bounded && !for_ebpf))
@@ -430,24 +418,76 @@ int cgroup_add(const struct cgroup *cg, pid_t pid, bool into_v2, struct err *e)
 	return 0;
 }
 
+/*
+ * v2: a change of memory.events is a priority event, for a reader that has read it once. v1: an eventfd bound to
+ * memory.oom_control (admin-guide/cgroup-v1/memory.rst).
+ */
+int cgroup_watch_oom(struct cgroup *cg, uint32_t *events)
+{
+	struct cgroup_dir *d = dir_of(cg, CGROUP_MEMORY);
+	cleanup_fd int event = -1, file = -1;
+	char text[64];
+
+	if (!d || cg->oom_fd >= 0)
+		return -1;
+	if (d->v2) {
+		cg->oom_fd = openat(d->fd, "memory.events", O_RDONLY | O_CLOEXEC);
+		*events = EPOLLPRI;
+		cgroup_oom_seen(cg);
+		return cg->oom_fd;
+	}
+	event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	file = openat(d->fd, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	if (event < 0 || file < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%d %d", event, file);
+	if (fd_write_file(d->fd, "cgroup.event_control", text) < 0)
+		return -1;
+	cg->oom_fd = steal_fd(&event);
+	cg->oom_file = steal_fd(&file);
+	*events = EPOLLIN;
+	return cg->oom_fd;
+}
+
+void cgroup_oom_seen(const struct cgroup *cg)
+{
+	char text[4096];
+
+	if (cg->oom_fd < 0)
+		return;
+	if (cg->oom_file < 0)
+		lseek(cg->oom_fd, 0, SEEK_SET);
+	/* What it says is looked up by cgroup_stats. */
+	if (read(cg->oom_fd, text, sizeof(text)) < 0)
+		return;
+}
+
+static void stats_peak(uint64_t now, uint64_t *peak)
+{
+	if (now > *peak)
+		*peak = now;
+}
+
 void cgroup_stats(const struct cgroup *cg, struct cgroup_stats *out)
 {
 	const struct cgroup_dir *memory = dir_of(cg, CGROUP_MEMORY), *pids = dir_of(cg, CGROUP_PROCESSES);
 	uint64_t n;
 
-	*out = (struct cgroup_stats){0};
 	if (memory) {
-		out->has_memory = cgroup_number(memory->fd, memory->v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL,
-						&out->peak_memory_bytes);
-		if (memory->v2) {
+		out->has_memory = cgroup_number(memory->fd, memory->v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL, &n) ||
+				  cgroup_number(memory->fd, memory->v2 ? "memory.current" : "memory.usage_in_bytes", NULL, &n);
+		if (out->has_memory)
+			stats_peak(n, &out->peak_memory_bytes);
+		if (memory->v2)
 			cgroup_number(memory->fd, "memory.events", "oom_kill", &out->oom_kills);
-		} else {
-			/* v1 counts where the victim was, not where the limit is (mm/memcontrol: memcg_memory_event). */
+		else /* v1 counts where the victim was, not where the limit is (mm/memcontrol-v1.c) */
 			cgroup_number(memory->leaf_fd, "memory.oom_control", "oom_kill", &out->oom_kills);
-		}
 	}
-	if (pids)
-		out->has_processes = cgroup_number(pids->fd, "pids.peak", NULL, &out->peak_processes);
+	if (pids) {
+		out->has_processes = cgroup_number(pids->fd, "pids.peak", NULL, &n) || cgroup_number(pids->fd, "pids.current", NULL, &n);
+		if (out->has_processes)
+			stats_peak(n, &out->peak_processes);
+	}
 	/* cpu.stat is there without the controller too. */
 	if (cgroup_number(cgroup_ebpf_fd(cg), "cpu.stat", "usage_usec", &n)) {
 		out->cpu_ms = n / 1000;
@@ -513,10 +553,11 @@ void cgroup_close(struct cgroup *cg)
 	for (size_t i = 0; i < cg->n; i++)
 		cgroup_dir_close(&cg->v[i]);
 	cg->n = 0;
-	if (cg->oom_fd >= 0)
+	if (cg->oom_fd >= 0) {
 		close(cg->oom_fd);
-	if (cg->oom_file >= 0)
-		close(cg->oom_file);
+		if (cg->oom_file >= 0)
+			close(cg->oom_file);
+	}
 	cg->oom_fd = cg->oom_file = -1;
 }
 

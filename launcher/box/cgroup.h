@@ -41,9 +41,7 @@ struct cgroup {
 	unsigned asked, bounded; /* 1 << enum cgroup_limit */
 	char why_not[CGROUP_LIMITS][192]; /* for each that was asked and is not bounded: why, and how to mend it */
 	char why_no_v2[192];     /* where eBPF needs a v2 group and there is none */
-	int oom_fd;              /* for epoll with oom_events; -1: none */
-	uint32_t oom_events;     /* EPOLLIN or EPOLLPRI */
-	int oom_file;            /* v1: what the eventfd stands for */
+	int oom_fd, oom_file;    /* of cgroup_watch_oom; -1: none */
 };
 
 /* Does the profile ask for something that only a control group can bound? */
@@ -69,11 +67,19 @@ int cgroup_ebpf_fd(const struct cgroup *cg);
  */
 int cgroup_add(const struct cgroup *cg, pid_t pid, bool into_v2, struct err *e);
 
+/*
+ * A descriptor that epoll reports, with *events, when something in the group ran out of memory; -1 where this kernel has
+ * none (then cgroup_stats tells, when it is asked). Stays cg's. cgroup_oom_seen takes the report, so that the next one is news.
+ */
+int cgroup_watch_oom(struct cgroup *cg, uint32_t *events);
+void cgroup_oom_seen(const struct cgroup *cg);
+
 struct cgroup_stats {
 	uint64_t peak_memory_bytes, peak_processes, cpu_ms, oom_kills;
 	bool has_memory, has_processes, has_cpu; /* which of them this kernel tells */
 };
 
+/* out: zeroed before the first call. A peak that the kernel does not keep (pids.peak before 6.1) is the highest of the calls. */
 void cgroup_stats(const struct cgroup *cg, struct cgroup_stats *out);
 
 /* Kills all that is in the groups. Return: 0, or -errno where something could be left. */

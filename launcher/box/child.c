@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "box/landlock.h"
 #include "box/messages.h"
 #include "box/mounts.h"
+#include "box/netns.h"
 #include "box/rlimits.h"
 #include "box/seccomp.h"
 #include "sys/fd.h"
@@ -37,35 +37,40 @@ void child_exit(int status)
 	_exit(status);
 }
 
-static void child_fail(const struct child *c, enum box_phase phase, int r, const struct mounts_failure *where)
+static void child_fail(const struct child *c, enum box_phase phase, int r, int step, int object)
 	__attribute__((noreturn));
 
-static void child_fail(const struct child *c, enum box_phase phase, int r, const struct mounts_failure *where)
+static void child_fail(const struct child *c, enum box_phase phase, int r, int step, int object)
 {
-	struct box_msg msg = {.type = BOX_FAILED, .phase = phase, .errnum = -r, .step = -1};
+	struct box_msg msg = {.type = BOX_FAILED, .phase = phase, .errnum = -r, .step = step, .object = object};
 
-	if (where) {
-		msg.step = where->step;
-		msg.object = (int32_t)where->object;
-	}
 	/* If even that fails the supervisor sees the socket close, and says that. */
 	fd_send(c->config->control, &msg, sizeof(msg), NULL, 0);
 	child_exit(125);
 }
 
-/* None of the supervisor's descriptors: neither its log nor its lock. Leaves: the kept ones and the control socket. */
+static size_t insert_sorted(int *list, size_t n, int fd)
+{
+	size_t i = n;
+
+	for (; i && list[i - 1] > fd; i--)
+		list[i] = list[i - 1];
+	list[i] = fd;
+	return n + 1;
+}
+
+/* None of the supervisor's descriptors: neither its log nor its lock. Leaves: the kept ones and our own sockets. */
 static int close_foreign(const struct child *c)
 {
-	int keep[KEEP_FDS_MAX + 1];
-	size_t n = 0, i = 0;
+	int keep[KEEP_FDS_MAX + 2];
+	size_t n = c->plan->n_keep_fds;
 
-	if (c->plan->n_keep_fds > KEEP_FDS_MAX)
+	if (n > KEEP_FDS_MAX)
 		return -E2BIG;
-	while (i < c->plan->n_keep_fds && c->plan->keep_fds[i] < c->config->control)
-		keep[n++] = c->plan->keep_fds[i++];
-	keep[n++] = c->config->control;
-	while (i < c->plan->n_keep_fds)
-		keep[n++] = c->plan->keep_fds[i++];
+	memcpy(keep, c->plan->keep_fds, n * sizeof(*keep));
+	n = insert_sorted(keep, n, c->config->control);
+	if (c->config->network >= 0)
+		n = insert_sorted(keep, n, c->config->network);
 	return fd_close_from_3(keep, n);
 }
 
@@ -122,20 +127,18 @@ static int phase_ids(struct child *c)
 	return r;
 }
 
-/* Phase 4: loopback up; nothing else is in this network. */
-static int phase_network(struct child *c)
+/* Phase 4: loopback up, and with a gateway all that leads to it. Nothing else is in this network. */
+static int phase_network(struct child *c, struct netns_failure *failure)
 {
-	struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-	int s, r = 0;
+	int r;
 
+	*failure = (struct netns_failure){0};
 	if (!c->plan->private_network)
 		return 0;
-	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (s < 0)
-		return -errno;
-	if (ioctl(s, SIOCSIFFLAGS, &req) < 0)
-		r = -errno;
-	close(s);
+	if (c->plan->egress != EGRESS_GATEWAY)
+		return netns_loopback_up();
+	r = netns_setup(&c->plan->net, c->config->network, failure);
+	close(c->config->network);
 	return r;
 }
 
@@ -184,15 +187,14 @@ static int phase_caps(void)
 	return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : -EPERM;
 }
 
-/* What /proc/1/cmdline and comm say; the caller's arguments and environment are gone from this copy of the memory. */
-static void set_title(const struct child_config *config)
+void child_set_title(const char *name, char *title, size_t title_len)
 {
-	static const char title[] = "agentbox-init";
+	size_t n = strlen(name) + 1;
 
-	memset(config->title, 0, config->title_len);
-	if (config->title_len >= sizeof(title))
-		memcpy(config->title, title, sizeof(title));
-	prctl(PR_SET_NAME, title, 0, 0, 0);
+	memset(title, 0, title_len);
+	if (title_len >= n)
+		memcpy(title, name, n);
+	prctl(PR_SET_NAME, name, 0, 0, 0);
 }
 
 static int phase_report(struct child *c)
@@ -220,47 +222,48 @@ void child_main(const struct child_config *config)
 {
 	struct child c = {.config = config, .plan = config->plan, .tty_master = -1, .tty_slave = -1, .seccomp_listener = -1};
 	struct mounts_failure where;
+	struct netns_failure network;
 	int r;
 
 	umask(0);
 	r = phase_parent(&c);
 	if (r < 0)
-		child_fail(&c, PHASE_PARENT, r, NULL);
+		child_fail(&c, PHASE_PARENT, r, -1, 0);
 	r = phase_ids(&c);
 	if (r < 0)
-		child_fail(&c, PHASE_IDS, r, NULL);
+		child_fail(&c, PHASE_IDS, r, -1, 0);
 	if (sethostname(c.plan->hostname, strlen(c.plan->hostname)) < 0)
-		child_fail(&c, PHASE_HOSTNAME, -errno, NULL);
-	r = phase_network(&c);
+		child_fail(&c, PHASE_HOSTNAME, -errno, -1, 0);
+	r = phase_network(&c, &network);
 	if (r < 0)
-		child_fail(&c, PHASE_NETWORK, r, NULL);
+		child_fail(&c, PHASE_NETWORK, r, network.step, network.object);
 	r = mounts_execute(c.plan, &where);
 	if (r < 0)
-		child_fail(&c, PHASE_MOUNTS, r, &where);
+		child_fail(&c, PHASE_MOUNTS, r, where.step, (int)where.object);
 	r = mounts_enter_root();
 	if (r < 0)
-		child_fail(&c, PHASE_ENTER, r, NULL);
+		child_fail(&c, PHASE_ENTER, r, -1, 0);
 	r = phase_terminal(&c);
 	if (r < 0)
-		child_fail(&c, PHASE_TERMINAL, r, NULL);
+		child_fail(&c, PHASE_TERMINAL, r, -1, 0);
 	r = phase_directory(&c);
 	if (r < 0)
-		child_fail(&c, PHASE_DIRECTORY, r, NULL);
+		child_fail(&c, PHASE_DIRECTORY, r, -1, 0);
 	r = rlimits_apply(&c.plan->rlimits);
 	if (r < 0)
-		child_fail(&c, PHASE_RLIMITS, r, NULL);
+		child_fail(&c, PHASE_RLIMITS, r, -1, 0);
 	r = phase_caps();
 	if (r < 0)
-		child_fail(&c, PHASE_CAPS, r, NULL);
+		child_fail(&c, PHASE_CAPS, r, -1, 0);
 	r = landlock_apply(&c.plan->landlock);
 	if (r < 0)
-		child_fail(&c, PHASE_LANDLOCK, r, NULL);
-	set_title(config);
+		child_fail(&c, PHASE_LANDLOCK, r, -1, 0);
+	child_set_title("agentbox-init", config->title, config->title_len);
 	r = seccomp_install(&c.plan->seccomp, &c.seccomp_listener);
 	if (r < 0)
-		child_fail(&c, PHASE_SECCOMP, r, NULL);
+		child_fail(&c, PHASE_SECCOMP, r, -1, 0);
 	r = phase_report(&c);
 	if (r < 0)
-		child_fail(&c, PHASE_REPORT, r, NULL);
+		child_fail(&c, PHASE_REPORT, r, -1, 0);
 	init_main(config, c.tty_slave);
 }

@@ -10,6 +10,7 @@
 struct child_config {
 	const struct plan *plan;
 	int control;          /* the child's end of the pair of messages.h */
+	int network;          /* where the network's sockets are sent for the gateway; -1: none */
 	char *title;          /* the process's argv and environment in memory, overwritten before the command runs */
 	size_t title_len;
 	mode_t umask;         /* the command's */
@@ -17,6 +18,9 @@ struct child_config {
 
 /* Runs as pid 1 of the new namespaces, right after clone3, single-threaded; never returns. */
 void child_main(const struct child_config *config) __attribute__((noreturn));
+
+/* What /proc/PID/{cmdline,comm} say from now on; the caller's arguments and environment are gone from this copy of memory. */
+void child_set_title(const char *name, char *title, size_t title_len);
 
 /* Leaves a cloned child: no atexit handlers, no stdio. The one way out. */
 void child_exit(int status) __attribute__((noreturn));

@@ -62,10 +62,11 @@ static void hold_parents(struct covers *c, const struct place *p, const char *re
 	}
 }
 
-void covers_at(struct covers *c, const struct place *p, const char *rel, enum mount_op op, struct origin from)
+void covers_at(struct covers *c, struct place *p, const char *rel, enum mount_op op, struct origin from)
 {
 	cleanup_free char *dest = path_join(p->dest, rel);
 
+	p->has_covers = true;
 	if (p->writable_host)
 		hold_parents(c, p, rel, from);
 	covers_pend(c, op, dest, from);
@@ -128,6 +129,9 @@ static int cover_in_place(struct covers *c, struct place *p, const char *rel, en
 				return 0; /* cannot come into being where nothing can be written */
 			return err_errno(e, errno, "%s", full);
 		}
+		if (S_ISCHR(st.st_mode) && st.st_rdev == 0)
+			return err_set(e, EINVAL, "%s is an overlay's whiteout (a character device 0:0), which cannot be covered; remove it",
+				       full);
 		if (S_ISLNK(st.st_mode))
 			return cover_link(c, p, path, slash ? slash + 1 : "", op, from, links, e);
 		if (!slash) {
@@ -254,24 +258,28 @@ static int convert_place(struct covers *c, size_t n, struct err *e)
 	struct mount_step *s = &c->plan->steps[p->step];
 	cleanup_free char *skeleton = mem_printf("%s/skeleton-%zu", c->host->run_dir, n);
 	cleanup_strv struct strv below = {0};
-	int r;
+	int r = 0;
 
 	make_skeleton(c->plan, skeleton, p);
 	if (p->overlay) {
 		s->lower2 = steal_ptr(&skeleton);
 		return 0;
 	}
-	r = choose_work_dir(c, p->root, n, &s->work, e);
-	if (r < 0)
-		return r;
-	r = submounts_find(p->root, &below, e);
+	if (p->writable_host)
+		r = choose_work_dir(c, p->root, n, &s->work, e);
+	if (r == 0)
+		r = submounts_find(p->root, &below, e);
 	if (r < 0)
 		return r;
 	s->op = MOUNT_OVERLAY;
-	s->upper = s->source;
-	s->source = steal_ptr(&skeleton);
-	s->dev = 0;
-	s->ino = 0;
+	if (p->writable_host) {
+		s->upper = s->source;
+		s->source = steal_ptr(&skeleton);
+		s->dev = 0;
+		s->ino = 0;
+	} else {
+		s->lower2 = steal_ptr(&skeleton); /* an overlay without upper has two lowers at least */
+	}
 	/* What is mounted in the directory on the host is shown as before. Added last: `s` may move. */
 	for (size_t i = 0; i < below.n; i++) {
 		cleanup_free char *dest = path_join(p->dest, path_below(below.v[i], p->root));
@@ -281,7 +289,7 @@ static int convert_place(struct covers *c, size_t n, struct err *e)
 			continue;
 		b = plan_add(c->plan, MOUNT_BIND, steal_ptr(&dest), (struct origin){0});
 		b->source = mem_strdup(below.v[i]);
-		b->flags = MOUNT_NODEV | MOUNT_WRITABLE_HOST;
+		b->flags = MOUNT_NODEV | (p->writable_host ? MOUNT_WRITABLE_HOST : MOUNT_RO);
 	}
 	return 0;
 }
@@ -335,12 +343,21 @@ void covers_free(struct covers *c)
 	free(c->pending);
 }
 
+/*
+ * A mount over a name of the host's is gone when the host renames another file onto that name (fs/namei.c, detach_mounts): an
+ * editor that saves a denied file would open it to the box. The names of an overlay are its own.
+ */
+static bool needs_overlay(const struct place *p)
+{
+	return p->missing.n || p->missing_common.n || (p->has_covers && !p->overlay);
+}
+
 int covers_finish(struct covers *c, struct err *e)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < c->n_places; i++)
-		if (c->places[i].missing.n || c->places[i].missing_common.n)
+		if (needs_overlay(&c->places[i]))
 			r = convert_place(c, i, e);
 	if (r == 0)
 		flush_pending(c);

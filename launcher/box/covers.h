@@ -3,7 +3,7 @@
  * Mounts that cover: what `deny` (box/deny.c) and `protect` (box/protect.c) come to. They follow every other step: a cover
  * wins wherever it stands.
  *
- * A path that is there gets a mount over it. A name that is not there, in a place that the command can write to on the
+ * A path that is there gets a mount over it, in an overlay's view of its place: see needs_overlay. A name that is not there, in a place that the command can write to on the
  * host, must stay uncreatable and yet leave nothing behind on the host: the writable bind becomes an overlay whose upper is
  * the real directory and whose lower is a skeleton with just the missing names, and they are covered in the merged view.
  * What leads to a covered path on the host is bound onto itself, so that it cannot be moved away from under it.
@@ -20,6 +20,7 @@ struct place {
 	char *dest, *root;  /* in the box; on the host: the root of what is shown */
 	bool writable_host; /* the command writes to the host's own files here */
 	bool overlay;       /* or to a layer over them */
+	bool has_covers;    /* of names beneath the root */
 	struct strv missing; /* names relative to root that must not come into being */
 	struct strv missing_common; /* the same for a git directory's `commondir`, see protect_git_dir */
 };
@@ -46,7 +47,7 @@ int covers_shown(struct covers *c, const char *path, enum mount_op op, struct or
 int covers_host_path(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e);
 
 /* A path relative to a place's root, as it is; what leads to it is held. */
-void covers_at(struct covers *c, const struct place *p, const char *rel, enum mount_op op, struct origin from);
+void covers_at(struct covers *c, struct place *p, const char *rel, enum mount_op op, struct origin from);
 
 /* A step of its own at a path of the box. */
 void covers_pend(struct covers *c, enum mount_op op, const char *dest, struct origin from);

@@ -11,14 +11,30 @@
 
 #include "base/cleanup.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "sys/fd.h"
 #include "sys/path.h"
+#include "sys/syscalls.h"
 
 #include "base/banned.h"
 
 #define GIT_LINE_MAX 4096
 #define GIT_ENTRIES_MAX 1000000
 #define GIT_DEPTH_MAX 32
+
+/*
+ * A `.git` that somebody else put into a shared directory above ours is not ours (CVE-2022-24765). Root takes what the user
+ * owns who called it by sudo, as git does.
+ */
+static bool is_owned(const struct stat *st)
+{
+	const char *sudo = getenv("SUDO_UID");
+	uint64_t uid;
+
+	if (st->st_uid == getuid())
+		return true;
+	return getuid() == 0 && sudo && num_u64(sudo, 0, UINT32_MAX, &uid) == 0 && st->st_uid == (uid_t)uid;
+}
 
 char *git_find_top(const char *dir)
 {
@@ -29,7 +45,7 @@ char *git_find_top(const char *dir)
 		struct stat st;
 		char *slash;
 
-		if (lstat(git, &st) == 0)
+		if (lstat(git, &st) == 0 && is_owned(&st))
 			return path;
 		slash = strrchr(path, '/');
 		if (!slash || !path[1])
@@ -59,10 +75,37 @@ static char *real_or_null(const char *path, const char *base)
 	return normal ? realpath(normal, NULL) : NULL;
 }
 
+static bool is_git_directory(const char *dir)
+{
+	static const char *const names[] = {"HEAD", "objects", "refs", NULL};
+
+	for (const char *const *n = names; *n; n++) {
+		cleanup_free char *path = path_join(dir, *n);
+		struct stat st;
+
+		if (lstat(path, &st) < 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Do the two sides name each other? All of `.git` and of what it names may be the work of whoever wrote the tree, so nothing
+ * of it may lie in the tree, and what is to be shown must be a git directory that registered just this tree.
+ */
+static bool is_registered(const char *repo, const char *dot_git, const char *git_dir, const char *common, const char *back)
+{
+	cleanup_free char *worktrees = path_join(common, "worktrees"), *parent = mem_strdup(git_dir);
+
+	*strrchr(parent, '/') = '\0';
+	return str_eq(back, dot_git) && str_eq(parent, worktrees) && !path_is_beneath(git_dir, repo) &&
+	       !path_is_beneath(repo, common) && is_git_directory(common);
+}
+
 int git_common_dir(const char *repo, char **common, struct err *e)
 {
 	cleanup_free char *dot_git = path_join(repo, ".git"), *line = NULL, *git_dir = NULL, *link = NULL, *back = NULL;
-	cleanup_free char *back_line = NULL, *found = NULL, *worktrees = NULL;
+	cleanup_free char *back_line = NULL, *found = NULL;
 	struct stat st;
 
 	*common = NULL;
@@ -80,8 +123,7 @@ int git_common_dir(const char *repo, char **common, struct err *e)
 	found = real_or_null(link, git_dir);
 	back_line = read_line(git_dir, "gitdir");
 	back = back_line ? real_or_null(back_line, git_dir) : NULL;
-	worktrees = found ? path_join(found, "worktrees") : NULL;
-	if (!found || !back || !str_eq(back, dot_git) || !path_is_beneath(git_dir, worktrees))
+	if (!found || !back || !is_registered(repo, dot_git, git_dir, found, back))
 		return err_set(e, EINVAL,
 			       "%s says that this is a linked work tree of %s, which does not point back to it; "
 			       "`git worktree repair` mends a moved one",
@@ -166,13 +208,33 @@ static bool is_commit_id(const char *s)
 	return (n == 40 || n == 64) && s[n] == '\0';
 }
 
-/* The id of a ref in packed-refs; NULL: not there. */
-static char *packed_ref(const char *git_dir, const char *ref)
+/*
+ * A file of a git directory, reached without any symbolic link and not outside of it: what is read is shown to the box.
+ * Caller frees. NULL: there is none.
+ */
+static char *read_beneath(int git_dir, const char *path, size_t max_bytes)
 {
-	cleanup_free char *path = path_join(git_dir, "packed-refs"), *text = NULL;
+	cleanup_fd int fd = sys_openat2(git_dir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0,
+					RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	cleanup_free char *text = NULL;
+	struct stat st;
+	ssize_t n;
 
-	if (fd_read_file(AT_FDCWD, path, 16 << 20, &text, NULL) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > max_bytes)
 		return NULL;
+	text = mem_alloc((size_t)st.st_size + 1);
+	n = fd_read_all(fd, text, (size_t)st.st_size);
+	if (n < 0)
+		return NULL;
+	text[n] = '\0';
+	return steal_ptr(&text);
+}
+
+/* The id of a ref in packed-refs; NULL: not there. */
+static char *packed_ref(int git_dir, const char *ref)
+{
+	cleanup_free char *text = read_beneath(git_dir, "packed-refs", 16 << 20);
+
 	for (char *line = text; line && *line;) {
 		char *end = strchr(line, '\n'), *space;
 
@@ -188,33 +250,44 @@ static char *packed_ref(const char *git_dir, const char *ref)
 	return NULL;
 }
 
-char *git_head_commit(const char *repo)
+/* The commit that HEAD of one git directory names, with its refs in another (of a linked work tree) or the same. */
+static char *head_commit(int head_dir, int refs_dir)
 {
-	cleanup_free char *git_dir = path_join(repo, ".git"), *common = NULL, *head = NULL, *id = NULL;
-	struct stat st;
+	cleanup_free char *head = read_beneath(head_dir, "HEAD", GIT_LINE_MAX), *id = NULL;
 
-	if (lstat(git_dir, &st) < 0)
-		return NULL;
-	if (S_ISREG(st.st_mode)) {
-		cleanup_free char *line = read_line(repo, ".git");
-
-		if (git_common_dir(repo, &common, NULL) < 0 || !common || !line)
-			return NULL;
-		free(git_dir);
-		git_dir = real_or_null(line + 8, repo);
-		if (!git_dir)
-			return NULL;
-	}
-	head = read_line(git_dir, "HEAD");
 	if (!head)
 		return NULL;
+	head[strcspn(head, "\n")] = '\0';
 	if (strncmp(head, "ref: ", 5) != 0)
 		return is_commit_id(head) ? steal_ptr(&head) : NULL;
-	/* A ref's name leads nowhere but into the git directory. */
-	if (!str_has_prefix(head + 5, "refs/") || strstr(head, ".."))
+	if (!str_has_prefix(head + 5, "refs/"))
 		return NULL;
-	id = read_line(common ? common : git_dir, head + 5);
-	if (id)
-		return is_commit_id(id) ? steal_ptr(&id) : NULL;
-	return packed_ref(common ? common : git_dir, head + 5);
+	id = read_beneath(refs_dir, head + 5, GIT_LINE_MAX);
+	if (!id)
+		return packed_ref(refs_dir, head + 5);
+	id[strcspn(id, "\n")] = '\0';
+	return is_commit_id(id) ? steal_ptr(&id) : NULL;
+}
+
+char *git_head_commit(const char *repo)
+{
+	cleanup_free char *dot_git = path_join(repo, ".git"), *common = NULL, *line = NULL, *git_dir = NULL;
+	cleanup_fd int head = -1, refs = -1;
+	struct stat st;
+
+	if (lstat(dot_git, &st) < 0)
+		return NULL;
+	if (S_ISDIR(st.st_mode)) {
+		head = open(dot_git, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		return head < 0 ? NULL : head_commit(head, head);
+	}
+	if (git_common_dir(repo, &common, NULL) < 0 || !common)
+		return NULL;
+	line = read_line(repo, ".git");
+	git_dir = line ? real_or_null(line + 8, repo) : NULL;
+	if (!git_dir)
+		return NULL;
+	head = open(git_dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	refs = open(common, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return head < 0 || refs < 0 ? NULL : head_commit(head, refs);
 }

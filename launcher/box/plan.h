@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "box/landlock.h"
+#include "box/netns.h"
 #include "box/rlimits.h"
 #include "box/seccomp.h"
 #include "profile/profile.h"
@@ -81,6 +82,8 @@ struct plan {
 	bool tty;
 	bool nested_namespaces;
 	bool private_network; /* a network namespace of its own */
+	enum egress_mode egress;
+	struct netns_plan net; /* with EGRESS_GATEWAY; what it points to is the policy's */
 	struct seccomp_program seccomp;
 	struct landlock_plan landlock;
 	struct rlimit_plan rlimits;

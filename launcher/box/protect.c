@@ -52,6 +52,7 @@ static int protect_worktrees(struct covers *c, const char *git_dir, struct err *
 	while ((d = readdir(dir))) {
 		cleanup_free char *common = mem_printf("%s/%s/commondir", path, d->d_name);
 		cleanup_free char *config = mem_printf("%s/%s/config.worktree", path, d->d_name);
+		cleanup_free char *back = mem_printf("%s/%s/gitdir", path, d->d_name);
 		int r;
 
 		if (d->d_name[0] == '.')
@@ -59,6 +60,8 @@ static int protect_worktrees(struct covers *c, const char *git_dir, struct err *
 		r = covers_host_path(c, common, MOUNT_PIN, (struct origin){0}, e);
 		if (r == 0)
 			r = covers_host_path(c, config, MOUNT_PIN, (struct origin){0}, e);
+		if (r == 0)
+			r = covers_host_path(c, back, MOUNT_PIN, (struct origin){0}, e);
 		if (r < 0)
 			return r;
 	}

@@ -62,8 +62,9 @@ struct seccomp_denied {
 };
 
 /*
- * Supervisor: takes one refusal from the listener and answers it. Call it when poll says the listener is readable.
- * Return: 1 with *out set; 0 where the caller was killed meanwhile; -errno where the listener is of no more use.
+ * Supervisor: takes one refusal from the listener and answers it. Never waits.
+ * Return: 1 with *out set; 0 where there is none, or its caller was killed meanwhile; -errno where the listener is of no more
+ * use (-ENOTCONN: nobody is left whom the filter binds).
  */
 int seccomp_notify_read(int listener, const struct seccomp_program *prog, struct seccomp_denied *out);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "box/seccomp.h"
 #include "cmd/cmd.h"
 #include "cmd/commands.h"
 #include "profile/profile.h"
@@ -22,6 +23,8 @@ static int check_one(const char *name, const struct profile_env *env)
 
 	profile_init(&p);
 	r = profile_load(&p, name, env, &faults, &e);
+	if (seccomp_check(&p, &faults) < 0)
+		r = -EINVAL;
 	faults_text(&faults, &text);
 	if (r < 0 && !faults.n) {
 		str_add_printable(&text, e.msg, strlen(e.msg));

@@ -147,6 +147,8 @@ static const char *box_mend(enum probe_step step, int errnum)
 			       "Docker: --security-opt systempaths=unconfined, in Kubernetes: procMount: Unmasked";
 		return userns_mend(errnum);
 	case PROBE_OVERLAY:
+		if (errnum == ENODEV)
+			return "modprobe overlay as root; or use repo-mode = write or read";
 		return "put the state directory on a filesystem that can hold overlay layers (ext4, xfs, btrfs, tmpfs; not another overlay "
 		       "and not NFS): AGENTBOX_STATE=DIR; or use repo-mode = write or read";
 	case PROBE_MOUNT:

@@ -117,10 +117,18 @@ static void prune_run(struct prune_work *w, const char *id)
 	json_decref(run);
 }
 
+static int64_t wall_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 static int prune_main(int argc, char **argv)
 {
 	cleanup_strv struct strv words = {0}, ids = {0};
-	struct prune_work w = {.now_ms = (int64_t)time(NULL) * 1000};
+	struct prune_work w = {.now_ms = wall_ms()};
 	cleanup_fd int state = -1;
 	struct err e = {0};
 

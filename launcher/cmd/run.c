@@ -26,6 +26,7 @@ struct run_line {
 	struct strv sets;
 	enum tty_choice tty;
 	bool dry_run;
+	bool allowed; /* --allow was given */
 };
 
 static const struct cmd_option run_options[] = {
@@ -34,7 +35,7 @@ static const struct cmd_option run_options[] = {
 	{0, "repo", "DIR", "the project at /workspace/repo"},
 	{0, "input", "SRC[:NAME]", "read-only at /workspace/input/NAME; repeatable"},
 	{0, "artifacts", "DIR", "a host directory for /workspace/artifacts"},
-	{0, "allow", "RULE", "short for --set egress.allow=RULE"},
+	{0, "allow", "RULE", "short for --set egress.allow=RULE; turns the gateway on where the profile has no network"},
 	{0, "timeout", "DUR", "short for --set limits.wall-time=DUR"},
 	{0, "memory", "SIZE", "short for --set limits.memory=SIZE"},
 	{0, "ro-bind", "SRC DEST", "a host path, read-only"},
@@ -57,9 +58,10 @@ static const struct cmd_option run_options[] = {
 	{0},
 };
 
-static void add_set(struct run_line *l, const char *key, const char *value)
+static bool add_set(struct run_line *l, const char *key, const char *value)
 {
 	strv_take(&l->sets, mem_printf("%s=%s", key, value));
+	return true;
 }
 
 static void add_mount(struct run_line *l, enum request_op op, const char *source, const char *dest)
@@ -133,7 +135,7 @@ static bool take_text(struct run_line *l, const char *name, const char *const ar
 	else if (str_eq(name, "artifacts"))
 		r->artifacts = args[0];
 	else if (str_eq(name, "allow"))
-		add_set(l, "egress.allow", args[0]);
+		l->allowed = add_set(l, "egress.allow", args[0]);
 	else if (str_eq(name, "timeout"))
 		add_set(l, "limits.wall-time", args[0]);
 	else if (str_eq(name, "memory"))
@@ -255,6 +257,7 @@ static int dry_run(const struct run_options *options)
 static int run_main(int argc, char **argv)
 {
 	struct run_line l = {.options = {.event_fd = -1, .status_fd = -1}};
+	struct profile_env env = profile_env_get();
 	struct profile profile;
 	struct err e = {0};
 	int status;
@@ -265,6 +268,10 @@ static int run_main(int argc, char **argv)
 		status = cmd_fail(STATUS_REFUSED, &e);
 	else
 		status = profile_arg_load(&profile, l.profile, &l.sets);
+	/* Who asks for a destination asks for the network that leads there, and for no more of it. */
+	if (status == STATUS_OK && l.allowed && profile.egress.mode.v == EGRESS_NONE &&
+	    profile_set(&profile, "--allow", "egress", "mode", "gateway", &env, &e) < 0)
+		status = cmd_fail(STATUS_REFUSED, &e);
 	if (status == STATUS_OK && profile_supported(&profile, &e) < 0)
 		status = cmd_fail(STATUS_REFUSED, &e);
 	if (status == STATUS_OK) {

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "base/banned.h"
+
 const struct cmd *const cmd_table[] = {
 	&cmd_run,
 	&cmd_check,

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "box/explain.h"
 #include "cmd/commands.h"
 #include "cmd/profile_arg.h"
+#include "egress/policy.h"
 #include "run/run.h"
 #include "sys/path.h"
 
@@ -40,11 +42,42 @@ static int why_path(const struct plan *plan, void *arg, struct err *e)
 	return 0;
 }
 
+/* By the function that the gateway asks. A name's addresses are checked again when it is connected to. */
+static int why_connect(const struct profile *profile, const char *where)
+{
+	struct policy_request q = {0};
+	struct policy *policy = NULL;
+	char text[POLICY_TEXT_MAX];
+	struct target target;
+	struct verdict verdict;
+	struct err e = {0};
+
+	if (target_parse(where, strlen(where), &target) < 0 || !target.port)
+		return cmd_fail_text(STATUS_REFUSED, "why: connect %s: write HOST:PORT, an IPv6 address in brackets", where);
+	if (profile->egress.mode.v == EGRESS_NONE) {
+		printf("denied: %s: egress.mode = none\n", where);
+		return cmd_finish(STATUS_FAULT);
+	}
+	if (policy_new(profile, &policy, &e) < 0)
+		return cmd_fail(STATUS_REFUSED, &e);
+	q.name = *target.name ? target.name : NULL;
+	q.addr = *target.name ? NULL : &target.addr;
+	q.port = target.port;
+	verdict = policy_decide(policy, &q);
+	printf("%s: %s: %s\n", verdict.allowed ? "allowed" : "denied", where,
+	       policy_verdict_text(policy, &verdict, text, sizeof(text)));
+	policy_free(policy);
+	return cmd_finish(verdict.allowed ? STATUS_OK : STATUS_FAULT);
+}
+
 static int why_file(struct run_options *options, const char *verb, const char *path)
 {
 	static const char *const verbs[] = {"read", "write", "exec"};
 	struct why_question q = {.path = path};
 	struct err e = {0};
+
+	if (str_eq(verb, "connect"))
+		return why_connect(options->profile, path);
 
 	while (q.access <= EXPLAIN_EXEC && !str_eq(verb, verbs[q.access]))
 		q.access++;
@@ -90,7 +123,7 @@ static int why_main(int argc, char **argv)
 
 const struct cmd cmd_why = {
 	.name = "why",
-	.synopsis = "[-p PROFILE] read|write|exec PATH",
+	.synopsis = "[-p PROFILE] read|write|exec PATH | connect HOST:PORT",
 	.text = "is it allowed, and by which line",
 	.options = why_options,
 	.run = why_main,

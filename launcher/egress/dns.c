@@ -101,7 +101,7 @@ static int read_additional(struct reader *r, struct dns_query *q)
 static int read_question(struct reader *r, struct dns_query *q)
 {
 	size_t name = read_name(r, q->question);
-	uint16_t class;
+	uint16_t class = 0;
 
 	if (!name || r->len - r->at < 4)
 		return DNS_FORMERR;

@@ -421,6 +421,19 @@ struct verdict policy_denied_name(const struct policy *p, const char *name, uint
 	return (struct verdict){.allowed = true, .reason = VERDICT_ALLOWED, .rule = -1};
 }
 
+bool policy_denies_names(const struct policy *p)
+{
+	for (size_t i = 0; i < p->deny.n; i++)
+		if (p->deny.rules[i].kind == RULE_NAME || p->deny.rules[i].kind == RULE_SUBDOMAINS)
+			return true;
+	return false;
+}
+
+bool policy_is_address_rule(const struct policy *p, int rule)
+{
+	return rule >= 0 && (size_t)rule < p->allow.n && p->allow.rules[rule].kind == RULE_ADDRESS;
+}
+
 /* --- words --- */
 
 const struct val_item *policy_rule(const struct policy *p, int rule)

@@ -73,6 +73,11 @@ struct verdict policy_decide(const struct policy *p, const struct policy_request
 /* Does a deny rule forbid the name on the port, whatever allows it? (A name seen in a stream that an address rule opened.) */
 struct verdict policy_denied_name(const struct policy *p, const char *name, uint16_t port);
 
+/* Is there a deny rule for names, so that the names in a stream to a bare address matter? */
+bool policy_denies_names(const struct policy *p);
+/* Is it an allow rule for an address or a network, which opens it whatever names are used? */
+bool policy_is_address_rule(const struct policy *p, int rule);
+
 /* The rule as written and where it stands. Return: NULL for -1. */
 const struct val_item *policy_rule(const struct policy *p, int rule);
 

@@ -117,26 +117,26 @@ struct conn {
 	enum filter filter;
 	enum egress_via via;
 	struct host *host;        /* the name that it is for; NULL: a bare address */
+	const char *name;         /* of one that no rule allows, while it is being refused; not owned */
 	struct address addr;      /* a bare address, or the one that a real-mode client asked for */
 	uint16_t port;
 	struct verdict verdict;
-	bool check_name;          /* the stream's name must be host's (else it must only not be denied) */
 	bool inspected, opened;   /* FILTER_TLS or the first head is done; the CONNECT report is sent */
 	bool absolute;            /* a proxied absolute URL */
-	bool http10;
+	bool answered;            /* the proxy's client was told yes; what it sends now is for the server */
+	bool real;                /* host was found by the address: another name of the same address may turn out */
 	struct address candidates[CANDIDATES];
 	uint8_t n_candidates, next_candidate;
 	int last_errno;           /* of the last attempt that failed */
-	struct verdict last_closed; /* why the last candidate was not tried */
-	bool any_closed;
+	struct verdict closed;    /* why an address of the name was not tried */
 	struct waiter waiter;
-	struct timer connect_timer, stage_timer, request_timer;
+	struct timer connect_timer, stage_timer, request_timer; /* the last one is TIMER_LINGER's too */
 	struct flow flows[2];     /* TO_SERVER, TO_CLIENT */
 	size_t scanned;
 	struct http_body body;
 	struct http_watch watch;
 	bool upgrade_pending;
-	uint32_t requests;
+	uint32_t requests;        /* heads that were judged */
 	uint64_t started_ms;
 };
 enum { TO_SERVER, TO_CLIENT };
@@ -167,7 +167,7 @@ struct gateway {
 	int pipes[32][2];    /* empty pipes for bulk, kept for the next */
 	unsigned n_pipes, n_pipes_open;
 	bool have_public6;   /* this host has a public IPv6 address */
-	bool stop;
+	bool stop, broken;
 	char scratch[SCRATCH];
 };
 
@@ -187,14 +187,13 @@ void conn_timer(struct gateway *g, struct conn *c, enum timer_kind kind);
 void conn_free(struct gateway *g, struct conn *c);
 /* Ends it. reset_*: that side gets a reset instead of an end. Reported where it was opened. */
 void conn_end(struct gateway *g, struct conn *c, enum egress_end end, bool reset_client, bool reset_server);
-/* Says no. text: the refusal's own words for people, NULL: the verdict's. seen: the name in the stream, or NULL. */
+/* Says no, in the client's protocol where that can be, and reports it. seen: the name in the stream, or NULL. */
 void conn_deny(struct gateway *g, struct conn *c, struct verdict v, const char *seen);
+void conn_deny_reason(struct gateway *g, struct conn *c, enum verdict_reason reason, const char *seen);
 /* Where it goes is known: decide, resolve, connect. */
 void conn_open_name(struct gateway *g, struct conn *c, const char *name);
 void conn_open_address(struct gateway *g, struct conn *c, const struct address *addr);
-/* Looks whether it can be relayed by now. */
-void conn_maybe_relay(struct gateway *g, struct conn *c);
-void conn_report(struct gateway *g, struct conn *c, enum egress_outcome outcome, struct verdict v, const char *seen, int errnum);
+const char *conn_name(const struct conn *c); /* "" for a bare address */
 
 /* --- inspect.c --- */
 /* Which filter the connection needs, by port and verdict. */
@@ -204,12 +203,14 @@ bool inspect_run(struct gateway *g, struct conn *c);
 /* The server's bytes, while FILTER_UPGRADE waits for its answer. */
 void inspect_answer(struct conn *c, const char *bytes, size_t len);
 
-/* --- refuse.c --- */
-/* Writes the refusal that the client understands, into the flow to it. Return: false where there is none: reset it. */
-bool refuse_write(struct gateway *g, struct conn *c, const struct verdict *v, enum egress_outcome outcome, int errnum,
-		  const char *what);
+/* --- answer.c --- */
+/*
+ * Puts the refusal that the client understands into the flow to it. v: why; NULL: the server was not reached, errnum says why.
+ * Return: false where the client can be told nothing: reset it.
+ */
+bool answer_no(struct gateway *g, struct conn *c, const struct verdict *v, int errnum);
 /* The proxy's yes. */
-void refuse_write_success(struct conn *c);
+void answer_yes(struct conn *c);
 
 /* --- proxy.c --- */
 /* Goes on with the handshake at the proxy port. Return: false where the connection ended. */

@@ -58,6 +58,7 @@ static const struct key_item protect_items[] = {
 	{".git/hooks", "git runs them"},
 	{".git/config", "names programs that git runs: fsmonitor, filters, pagers, hooksPath"},
 	{".git/config.worktree", "the same, where extensions.worktreeConfig is on"},
+	{"HEAD", "would make the tree itself a git directory, with `config` and hooks in it"},
 	{".gitmodules", "URLs and update commands of submodules"},
 	{".githooks", "the usual core.hooksPath"},
 	{".husky", "hooks that npm installs"},

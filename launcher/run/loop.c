@@ -18,13 +18,14 @@
 #include "base/cleanup.h"
 #include "box/seccomp.h"
 #include "run/limits.h"
+#include "run/network.h"
 #include "run/supervisor.h"
 #include "sys/fd.h"
 
 #include "base/banned.h"
 
 /* epoll_data of each source. */
-enum source { SOURCE_CONTROL, SOURCE_INIT, SOURCE_SIGNALS, SOURCE_PARENT, SOURCE_CLOCK, SOURCE_STDIN, SOURCE_TTY, SOURCE_SECCOMP };
+enum source { SOURCE_CONTROL, SOURCE_INIT, SOURCE_SIGNALS, SOURCE_PARENT, SOURCE_CLOCK, SOURCE_STDIN, SOURCE_TTY, SOURCE_SECCOMP, SOURCE_EGRESS };
 
 uint64_t now_ms(void)
 {
@@ -195,9 +196,30 @@ static int on_signals(struct supervisor *s, struct err *e)
 
 /* --- the box's word --- */
 
-static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *fds, size_t n_fds, struct err *e)
+/* The word to start, once everything that bounds the command is in force. */
+static int start_command(struct supervisor *s, struct err *e)
 {
 	struct box_msg go = {.type = BOX_GO};
+	int r;
+
+	if (!s->box_ready || s->go_sent || !network_is_ready(s))
+		return 0;
+	s->go_sent = true;
+	r = record_ready(s, e);
+	if (r == 0)
+		r = fd_send(s->control, &go, sizeof(go), NULL, 0);
+	return r == -EPIPE ? 0 : r; /* the box is gone, and says so itself */
+}
+
+static int on_egress(struct supervisor *s, struct err *e)
+{
+	int r = network_report(s, e);
+
+	return r < 0 ? r : start_command(s, e);
+}
+
+static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *fds, size_t n_fds, struct err *e)
+{
 	size_t next = 0;
 	int r = 0;
 
@@ -214,12 +236,10 @@ static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *
 	}
 	for (; next < n_fds; next++)
 		close(fds[next]);
-	if (r == 0)
-		r = record_ready(s, e);
 	if (r < 0)
 		return r;
-	r = fd_send(s->control, &go, sizeof(go), NULL, 0);
-	return r == -EPIPE ? 0 : r;
+	s->box_ready = true;
+	return start_command(s, e);
 }
 
 /* Whoever waits for the end of the caller's streams is not kept waiting by us. */
@@ -354,6 +374,8 @@ static int on_event(struct supervisor *s, const struct epoll_event *ev, struct e
 		if (!s->terminal.in_len)
 			watch(s, STDIN_FILENO, SOURCE_STDIN, EPOLLIN, NULL);
 		return 0;
+	case SOURCE_EGRESS:
+		return on_egress(s, e);
 	case SOURCE_SECCOMP:
 		record_refused_call(s);
 		return 0;
@@ -380,6 +402,8 @@ static int loop_start(struct supervisor *s, struct err *e)
 		r = watch(s, s->parent_pidfd, SOURCE_PARENT, EPOLLIN, e);
 	if (r == 0)
 		r = watch(s, s->deadline, SOURCE_CLOCK, EPOLLIN, e);
+	if (r == 0)
+		r = watch(s, s->network.report, SOURCE_EGRESS, EPOLLIN, e);
 	arm_clock(s);
 	return r;
 }

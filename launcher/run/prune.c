@@ -11,12 +11,15 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "box/cgroup.h"
 #include "event/event.h"
 #include "sys/path.h"
 #include "sys/syscalls.h"
 #include "sys/tree.h"
 
 #include "base/banned.h"
+
+#define CGROUP_WAIT_MS 2000
 
 /*
  * The directory that holds an absolute path's last component, without following any link. *name points into `path`.
@@ -39,7 +42,7 @@ static int prune_parent(char *path, const char **name, struct err *e)
 
 static int prune_leftover(char *path, struct err *e)
 {
-	const char *name;
+	const char *name = NULL;
 	cleanup_fd int parent = prune_parent(path, &name, e);
 	struct stat st;
 
@@ -56,21 +59,10 @@ static int prune_leftover(char *path, struct err *e)
 	return 0;
 }
 
+/* Kills what is left in it, and removes it with the groups in it; anything that is no group of ours is refused. */
 static int prune_cgroup(char *path, struct err *e)
 {
-	const char *name;
-	cleanup_fd int parent = prune_parent(path, &name, e);
-	struct statfs fs;
-
-	if (parent < 0)
-		return parent == -ENOENT ? 0 : parent;
-	if (fstatfs(parent, &fs) < 0)
-		return err_errno(e, errno, "%.200s", path);
-	if (fs.f_type != CGROUP2_SUPER_MAGIC && fs.f_type != CGROUP_SUPER_MAGIC)
-		return err_set(e, EPERM, "run.json: %.200s/%.200s is no cgroup; left alone", path, name);
-	if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return err_errno(e, errno, "cannot remove the cgroup %.200s/%.200s", path, name);
-	return 0;
+	return cgroup_remove_path(path, CGROUP_WAIT_MS, e);
 }
 
 static int prune_each(const json_t *paths, int (*remove)(char *path, struct err *e), struct err *e)

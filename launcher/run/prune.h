@@ -11,7 +11,7 @@
  * Removes what run.json names outside the state directory:
  *   "leftovers"  absolute real paths. Only where the last component starts with ".agentbox-" and belongs to the caller;
  *                no component may be a symbolic link, as the box may have had its hands on the directories above.
- *   "cgroups"    absolute paths of cgroup directories, innermost first. Only on a cgroup filesystem, only empty ones.
+ *   "cgroups"    absolute paths of cgroup directories, see cgroup_remove_path.
  * What is gone already is no error. Everything is tried. Return: 0, or the first -errno with `e`.
  */
 int prune_leftovers(const json_t *run, struct err *e);

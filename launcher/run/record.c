@@ -18,6 +18,7 @@
 #include "run/artifacts.h"
 #include "run/changes.h"
 #include "run/limits.h"
+#include "run/network.h"
 #include "run/supervisor.h"
 #include "sys/procstat.h"
 
@@ -327,6 +328,7 @@ int record_end(struct supervisor *s, struct err *e)
 	json_object_set_new(end, "user_ms", json_integer((json_int_t)(s->exited.user_us / 1000)));
 	json_object_set_new(end, "system_ms", json_integer((json_int_t)(s->exited.system_us / 1000)));
 	limits_end_fields(s, end);
+	network_end_fields(s, end);
 	json_object_set_new(end, "denied", json_integer((json_int_t)s->denied_count));
 	keep_first(&first, e, event_write(&s->log, EVENT_RUN_END, json_incref(end), &err), &err);
 

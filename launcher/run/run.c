@@ -24,6 +24,7 @@
 #include "run/commands.h"
 #include "run/dirs.h"
 #include "run/limits.h"
+#include "run/network.h"
 #include "run/supervisor.h"
 #include "sys/path.h"
 #include "sys/syscalls.h"
@@ -48,6 +49,7 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 		.log.fd = -1,
 		.log.copy_fd = -1,
 		.cgroup.oom_fd = -1,
+		.network = {.pidfd = -1, .report = -1, .box_end = -1},
 		.exit_code = -1,
 		.signum = -1,
 		.status = 125,
@@ -62,6 +64,7 @@ static void supervisor_free(struct supervisor *s)
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
 		cleanup_fd_p(fds[i]);
+	network_free(s);
 	cgroup_close(&s->cgroup);
 	json_decref(s->record);
 	json_decref(s->refused_calls);
@@ -200,12 +203,16 @@ static int start_box(struct supervisor *s, struct err *e)
 		return err_errno(e, errno, "socketpair");
 	s->control = pair[0];
 	child_end = pair[1];
+	r = network_start(s, e);
+	if (r < 0)
+		return r;
 	if (caps_prepare() < 0)
 		return err_set(e, EIO, "cannot read the process's capabilities");
 	mask = umask(0);
 	umask(mask);
 	config.umask = mask;
 	config.control = child_end;
+	config.network = s->network.box_end;
 	if (cgroup_into_fd(&s->cgroup) >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cgroup_into_fd(&s->cgroup);
@@ -217,6 +224,7 @@ static int start_box(struct supervisor *s, struct err *e)
 	}
 	if (s->init == 0)
 		child_main(&config);
+	network_cloned(s);
 	return limits_attach(s, args.flags & CLONE_INTO_CGROUP, e);
 }
 
@@ -258,6 +266,7 @@ static void conclude(struct supervisor *s)
 {
 	struct err ignored; /* a log that cannot be written is said by finish() */
 
+	network_finish(s, &ignored);
 	limits_sample(s, &ignored);
 	judge(s);
 	limits_final(s, &ignored);
@@ -286,10 +295,16 @@ static void finish(struct supervisor *s)
 
 static void summarise(const struct supervisor *s)
 {
+	cleanup_str struct str what = {0};
+
 	if (s->options->quiet)
 		return;
-	if (s->denied_count)
-		fprintf(stderr, "agentbox: %llu denied or cut; agentbox log %s --denied\n", (unsigned long long)s->denied_count, s->id);
+	network_summary(s, &what);
+	if (s->denied_count > s->network.denied)
+		str_addf(&what, "%s%llu %sdenied or cut", what.len ? "; " : "",
+			 (unsigned long long)(s->denied_count - s->network.denied), what.len ? "more " : "");
+	if (what.len)
+		fprintf(stderr, "agentbox: %s; agentbox log %s --denied\n", what.text, s->id);
 	if (s->reason == REASON_TIMEOUT)
 		fprintf(stderr, "agentbox: the wall-clock time of the profile was used up\n");
 	if (s->options->verbose)
@@ -324,6 +339,8 @@ static int prepare(struct supervisor *s, struct err *e)
 	if (r == 0) {
 		r = plan_build(&s->plan, s->profile, &s->options->request, &s->host, e);
 	}
+	if (r == 0)
+		r = network_plan(s, e);
 	if (r < 0)
 		return r;
 	r = dirs_make(s, e);

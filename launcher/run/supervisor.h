@@ -10,6 +10,8 @@
 #include "box/cgroup.h"
 #include "box/messages.h"
 #include "box/plan.h"
+#include "egress/policy.h"
+#include "egress/report.h"
 #include "event/event.h"
 #include "run/run.h"
 #include "run/state.h"
@@ -31,6 +33,18 @@ enum run_reason {
 	REASON_LOST,
 };
 
+/* egress.mode = gateway, see run/network.h. */
+struct network {
+	struct policy *policy; /* NULL: no gateway */
+	struct policy_reach reach;
+	pid_t pid;
+	int pidfd, report, box_end; /* -1: none */
+	bool ready, finishing;
+	char failure[256];
+	uint64_t denied, sent_bytes, received_bytes;
+	struct strv denied_names;
+};
+
 struct supervisor {
 	const struct run_options *options;
 	const struct profile *profile;
@@ -48,6 +62,8 @@ struct supervisor {
 	int init_pidfd, control, seccomp_listener, epoll, signals, parent_pidfd;
 	int deadline;           /* timerfd of the next wall-clock event, -1 without limit */
 	struct terminal terminal;
+	struct network network;
+	bool box_ready, go_sent;
 	bool init_gone, command_refused, command_started, command_ended;
 	enum run_reason pending; /* why we are ending the command, if we are */
 	uint64_t kill_at_ms;    /* CLOCK_MONOTONIC; 0: no kill is due */

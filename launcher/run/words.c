@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "box/mounts.h"
+#include "box/netns.h"
 #include "run/supervisor.h"
 
 #include "base/banned.h"
@@ -102,6 +103,12 @@ void words_box_failed(struct supervisor *s, const struct box_msg *msg)
 
 	if (msg->phase == PHASE_MOUNTS) {
 		words_mount(s, msg);
+		return;
+	}
+	if (msg->phase == PHASE_NETWORK && msg->step > 0) {
+		struct netns_failure failure = {.step = msg->step, .object = msg->object};
+
+		netns_failure_text(&failure, msg->errnum, &s->error);
 		return;
 	}
 	if (msg->phase < 1 || msg->phase >= sizeof(phases) / sizeof(*phases) || !phases[msg->phase].what) {

@@ -50,7 +50,7 @@ fail() {
 # is GOT WANT NAME
 is() {
 	[ "$1" = "$2" ]
-	ok $? "$3" || diag "got:  $1" "want: $2"
+	ok $? "$3" || diag "got (+), want (-):" "$(diff -u <(printf '%s\n' "$2") <(printf '%s\n' "$1") | sed 1,3d | head -n 40)"
 }
 
 isnt() {
@@ -71,7 +71,7 @@ unlike() {
 
 # cmp_ok A OPERATOR B NAME: integers, as test(1) compares them.
 cmp_ok() {
-	[ "$1" "$2" "$3" ]
+	test "$1" "$2" "$3"
 	ok $? "$4" || diag "$1 is not $2 $3"
 }
 
@@ -100,17 +100,17 @@ remove_scratch() {
 	exit "$code"
 }
 
-# Processes that a test started in the background and named with `own`: ended with the test.
+# Processes that a test started in the background and named with `own`: ended with the test, or by own_kill before.
 owned=()
 own() { owned+=("$1"); }
 own_kill() {
-	local pid
+	local p
 
-	for pid in ${owned[@]+"${owned[@]}"}; do
-		kill -KILL "$pid" 2>/dev/null
+	for p in ${owned[@]+"${owned[@]}"}; do
+		kill -KILL "$p" && wait "$p"
 	done
 	owned=()
-}
+} 2>/dev/null
 
 # A place for the user that runs now: $T, in it home, state and repo (a small git repository with one commit).
 user_setup() {
@@ -123,7 +123,7 @@ user_setup() {
 	chmod 0700 state
 	export HOME="$T/home" AGENTBOX_STATE="$T/state" AGENTBOX_PROFILES="$SCRATCH/profiles"
 	export GIT_CONFIG_NOSYSTEM=1
-	printf '[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n' >home/.gitconfig
+	printf '[init]\n\tdefaultBranch = main\n' >home/.gitconfig
 	make_repo repo
 	repo=$T/repo
 	status=0
@@ -134,6 +134,8 @@ user_setup() {
 make_repo() {
 	mkdir -p "$1/src"
 	git -C "$1" init -q
+	git -C "$1" config user.name Test
+	git -C "$1" config user.email test@example.org
 	echo hello >"$1/README"
 	echo 'int main(void) { return 0; }' >"$1/src/main.c"
 	git -C "$1" add -A
@@ -241,7 +243,14 @@ background() {
 	own "$pid"
 }
 
-ended() { ! kill -0 "${1:-$pid}" 2>/dev/null; }
+# A zombie has ended: whoever is its parent by now may take its time.
+ended() {
+	local state
+
+	{ read -r state <"/proc/${1:-$pid}/stat"; } 2>/dev/null || return 0
+	case ${state##*) } in Z* | X*) return 0 ;; esac
+	return 1
+}
 
 # finish: waits for it; one that hangs is killed. $status, $out, $err as after `run`.
 finish() {
@@ -250,7 +259,7 @@ finish() {
 	status=$?
 	out=$(tr -d '\0' <"$T/out")
 	err=$(tr -d '\0' <"$T/err")
-}
+} 2>/dev/null
 
 # until_true SECONDS COMMAND...: true as soon as the command is.
 until_true() {

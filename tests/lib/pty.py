@@ -76,7 +76,7 @@ class Terminal:
         while True:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
-                while self.read(0.2):
+                while self.read(0.01):
                     pass
                 return os.waitstatus_to_exitcode(status)
             if time.monotonic() > end:

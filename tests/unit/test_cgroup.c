@@ -27,6 +27,7 @@
 
 #include "base/banned.h"
 
+/* A group of its own for each test, so that one that fails does not fail the next. */
 static char run_id[48];
 static struct cgroup_host host;
 
@@ -126,8 +127,10 @@ static int finish(pid_t pid, int go)
 
 static void create(const struct profile *p, bool for_ebpf, struct cgroup *cg)
 {
+	static int n;
 	struct err e = {0};
 
+	snprintf(run_id, sizeof(run_id), "unit-%d-%d", (int)getpid(), n++);
 	if (cgroup_create(p, run_id, for_ebpf, cg, &e) < 0)
 		fail_msg("%s", e.msg);
 }
@@ -179,9 +182,10 @@ static int do_eat_some(void)
 static void test_memory(void **state)
 {
 	struct profile p = {0};
-	struct cgroup_stats stats;
+	struct cgroup_stats stats = {0};
 	struct cgroup cg;
-	int go;
+	uint32_t events = 0;
+	int go, oom;
 	pid_t pid;
 
 	(void)state;
@@ -196,15 +200,18 @@ static void test_memory(void **state)
 	}
 	assert_int_equal(cg.bounded, 1 << CGROUP_MEMORY);
 	assert_string_equal(cg.why_not[CGROUP_MEMORY], "");
-	assert_true(cg.oom_fd >= 0);
+	oom = cgroup_watch_oom(&cg, &events);
+	assert_true(oom >= 0);
 	pid = child_in(&cg, &go, do_eat_some);
 	assert_int_equal(finish(pid, go), 0);
 	cgroup_stats(&cg, &stats);
 	assert_int_equal(stats.oom_kills, 0);
-	assert_int_equal(poll(&(struct pollfd){.fd = cg.oom_fd, .events = (short)cg.oom_events}, 1, 0), 0);
+	assert_int_equal(poll(&(struct pollfd){.fd = oom, .events = (short)events}, 1, 0), 0);
 	pid = child_in(&cg, &go, do_eat);
 	assert_int_equal(finish(pid, go), 1000 + SIGKILL);
-	assert_int_equal(poll(&(struct pollfd){.fd = cg.oom_fd, .events = (short)cg.oom_events}, 1, 2000), 1);
+	assert_int_equal(poll(&(struct pollfd){.fd = oom, .events = (short)events}, 1, 2000), 1);
+	cgroup_oom_seen(&cg);
+	assert_int_equal(poll(&(struct pollfd){.fd = oom, .events = (short)events}, 1, 0), 0);
 	cgroup_stats(&cg, &stats);
 	assert_true(stats.oom_kills >= 1);
 	if (stats.has_memory)
@@ -240,7 +247,7 @@ static int do_bomb_session(void)
 static void test_processes(void **state)
 {
 	struct profile p = {0};
-	struct cgroup_stats stats;
+	struct cgroup_stats stats = {0};
 	struct cgroup cg;
 	int go;
 	pid_t pid;
@@ -516,8 +523,10 @@ static int do_unprivileged(void)
 		return 1;
 	p.limits.memory.bytes = 64 << 20;
 	p.limits.cgroup.v = MECHANISM_REQUIRE;
-	if (cgroup_create(&p, run_id, false, &cg, &e) == 0)
+	if (cgroup_create(&p, run_id, false, &cg, &e) == 0) {
+		cgroup_remove(&cg, 1000, NULL);
 		return 2;
+	}
 	return cg.n || !strstr(e.msg, "[limits] memory cannot be bounded, and cgroup = require: ") ? 3 : 0;
 }
 

@@ -143,11 +143,21 @@ static int a_proc1_root(void)
 
 	return TRY(readlink("/proc/1/root", buf, sizeof(buf)));
 }
+/* The numbers may be listed, what they lead to may not. A number that is not open is ENOENT before anything is checked. */
 static int a_proc1_fd(void)
 {
-	char buf[256];
+	int result = ENOENT;
 
-	return TRY(readlink("/proc/1/fd/0", buf, sizeof(buf))); /* the names may be listed, what they lead to may not */
+	for (int fd = 0; fd < 64; fd++) {
+		char path[64], buf[256];
+
+		snprintf(path, sizeof(path), "/proc/1/fd/%d", fd);
+		if (readlink(path, buf, sizeof(buf)) >= 0)
+			return 0;
+		if (errno != ENOENT)
+			result = errno;
+	}
+	return result;
 }
 static int a_proc1_environ(void)
 {

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "egress/confine.h"
+
+#include <cap-ng.h>
+#include <errno.h>
+#include <linux/landlock.h>
+#include <seccomp.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/banned.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1 /* the sanitizer's runtime makes calls of its own */
+#else
+#define SANITIZED 0
+#endif
+
+static int drop_capabilities(void)
+{
+	capng_clear(CAPNG_SELECT_ALL);
+	/* The bounding set can only be emptied with CAP_SETPCAP; without it there is nothing to regain, as no_new_privs holds. */
+	if (capng_apply(CAPNG_SELECT_BOTH) < 0 && capng_apply(CAPNG_SELECT_CAPS) < 0)
+		return -EPERM;
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	return capng_have_capabilities(CAPNG_SELECT_CAPS) == CAPNG_NONE ? 0 : -EPERM;
+}
+
+static int limit(int resource, rlim_t value)
+{
+	struct rlimit r = {value, value};
+
+	return setrlimit((__rlimit_resource_t)resource, &r) < 0 ? -errno : 0;
+}
+
+static int common(void)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+		return -errno;
+	if (limit(RLIMIT_CORE, 0) < 0 || limit(RLIMIT_FSIZE, 0) < 0)
+		return -EPERM;
+	return drop_capabilities();
+}
+
+/* --- Landlock --- */
+
+/* All rights on files up to an ABI, as they are numbered in linux/landlock.h. */
+static uint64_t file_rights(int abi)
+{
+	if (abi >= 5)
+		return (1ULL << 16) - 1; /* IOCTL_DEV */
+	if (abi >= 3)
+		return (1ULL << 15) - 1; /* TRUNCATE */
+	return abi == 2 ? (1ULL << 14) - 1 : (1ULL << 13) - 1; /* REFER */
+}
+
+/* Nothing is granted: what is handled is closed. keep: rights that stay open. A kernel without Landlock: the other walls stand. */
+static int close_files(uint64_t keep)
+{
+	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	struct landlock_ruleset_attr attr = {.handled_access_fs = 0};
+	int fd, rc;
+
+	if (abi <= 0)
+		return 0;
+	attr.handled_access_fs = file_rights(abi) & ~keep;
+	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	if (fd < 0)
+		return -errno;
+	rc = syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
+	close(fd);
+	return rc;
+}
+
+/* --- system calls --- */
+
+static const int gateway_calls[] = {
+	SCMP_SYS(accept4), SCMP_SYS(brk), SCMP_SYS(clock_gettime), SCMP_SYS(close), SCMP_SYS(connect), SCMP_SYS(epoll_ctl),
+	SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(fcntl), SCMP_SYS(futex),
+	SCMP_SYS(getpid), SCMP_SYS(getrandom), SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(madvise),
+	SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(pipe2), SCMP_SYS(read), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
+	SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigreturn), SCMP_SYS(sendmsg), SCMP_SYS(sendto), SCMP_SYS(setsockopt),
+	SCMP_SYS(shutdown), SCMP_SYS(splice), SCMP_SYS(write),
+};
+
+static int load(scmp_filter_ctx ctx, int rc)
+{
+	if (rc == 0 && !SANITIZED)
+		rc = seccomp_load(ctx);
+	seccomp_release(ctx);
+	return rc;
+}
+
+/* Anything else ends the process, and with it the box's network. Sockets: TCP only. Memory: never executable. */
+static int filter_gateway(void)
+{
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
+	int rc = ctx ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < COUNT(gateway_calls) && rc == 0; i++)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, gateway_calls[i], 0);
+	for (int family = 0; family < 2 && rc == 0; family++)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2,
+				      SCMP_A0_32(SCMP_CMP_EQ, family ? AF_INET6 : AF_INET),
+				      SCMP_A1_32(SCMP_CMP_EQ, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC));
+	if (rc == 0) /* PROT_EXEC is 4 */
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2_32(SCMP_CMP_MASKED_EQ, 4, 0));
+	if (rc == 0)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2_32(SCMP_CMP_MASKED_EQ, 4, 0));
+	return load(ctx, rc);
+}
+
+/* NSS modules are the host's own, and what they call is not known. These they do not. */
+static const int resolver_denied[] = {
+	SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev),
+	SCMP_SYS(kill), SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(move_mount), SCMP_SYS(open_tree), SCMP_SYS(fsopen),
+	SCMP_SYS(fsconfig), SCMP_SYS(fsmount), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(setns), SCMP_SYS(unshare),
+	SCMP_SYS(bpf), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd), SCMP_SYS(keyctl), SCMP_SYS(add_key),
+	SCMP_SYS(request_key), SCMP_SYS(io_uring_setup), SCMP_SYS(init_module), SCMP_SYS(finit_module),
+	SCMP_SYS(kexec_load), SCMP_SYS(open_by_handle_at), SCMP_SYS(pidfd_getfd), SCMP_SYS(fork), SCMP_SYS(vfork),
+	SCMP_SYS(chmod), SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(chown), SCMP_SYS(fchown), SCMP_SYS(fchownat),
+	SCMP_SYS(setxattr), SCMP_SYS(utimensat),
+};
+
+static int filter_resolver(void)
+{
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+	int rc = ctx ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < COUNT(resolver_denied) && rc == 0; i++)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), resolver_denied[i], 0);
+	return load(ctx, rc);
+}
+
+int confine_gateway(const char **what)
+{
+	int rc = common();
+
+	*what = "capabilities and limits";
+	if (rc < 0)
+		return rc;
+	*what = "Landlock";
+	rc = close_files(0);
+	if (rc < 0)
+		return rc;
+	*what = "seccomp";
+	return filter_gateway();
+}
+
+int confine_resolver(void)
+{
+	int rc = common();
+
+	if (rc == 0)
+		rc = close_files(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR);
+	return rc < 0 ? rc : filter_resolver();
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "egress/gateway.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "egress/confine.h"
+#include "egress/state.h"
+#include "sys/fd.h"
+
+#include "base/banned.h"
+
+#define EVENTS_A_TURN 128
+#define DESCRIPTORS_WANTED (3 * GATEWAY_CONNECTIONS_MAX + 512)
+#define DESCRIPTORS_OWN 448 /* pipes for bulk, DNS over TCP, listeners */
+
+static struct gateway gateway; /* one a process; in .bss, so pages that are not used cost nothing */
+
+/* --- small services --- */
+
+static uint64_t clock_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+int source_watch(struct gateway *g, struct source *s, uint32_t events)
+{
+	struct epoll_event e = {.events = events, .data.ptr = s};
+
+	return epoll_ctl(g->epoll, EPOLL_CTL_ADD, s->fd, &e) < 0 ? -errno : 0;
+}
+
+/* Closing takes it out of the epoll set, as no descriptor here is a duplicate. */
+void source_close(struct source *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+}
+
+void timer_arm(struct gateway *g, struct timer *t, enum timer_kind kind, void *owner)
+{
+	timer_stop(g, t);
+	t->kind = kind;
+	t->owner = owner;
+	t->due_ms = g->now_ms + g->timer_ms[kind];
+	TAILQ_INSERT_TAIL(&g->timers[kind], t, entry);
+}
+
+void timer_stop(struct gateway *g, struct timer *t)
+{
+	if (!t->due_ms)
+		return;
+	TAILQ_REMOVE(&g->timers[t->kind], t, entry);
+	t->due_ms = 0;
+}
+
+/* The same trouble is told once a second at most. */
+void gateway_error(struct gateway *g, int errnum, const char *text)
+{
+	static uint64_t last_ms;
+	static const char *last;
+	struct egress_report r = {.type = EGRESS_ERROR, .rule = -1, .errnum = errnum};
+
+	if (last == text && g->now_ms - last_ms < 1000)
+		return;
+	last = text;
+	last_ms = g->now_ms;
+	memcpy(r.text, text, strnlen(text, sizeof(r.text) - 1));
+	reporter_send(&g->reporter, &r);
+}
+
+static int failed(struct gateway *g, int rc, const char *text)
+{
+	struct egress_report r = {.type = EGRESS_FAILED, .rule = -1, .errnum = rc < 0 ? -rc : rc};
+
+	memcpy(r.text, text, strnlen(text, sizeof(r.text) - 1));
+	reporter_send(&g->reporter, &r);
+	return 1;
+}
+
+/* --- starting --- */
+
+/* Nothing of the supervisor's stays: signals, terminal, descriptors. Return: 0 or -errno. */
+static int leave_supervisor(const struct gateway_config *cfg, int report_fd, int socket_fd)
+{
+	int keep[2] = {report_fd < socket_fd ? report_fd : socket_fd, report_fd < socket_fd ? socket_fd : report_fd};
+	int null;
+	sigset_t all;
+
+	/* Whoever ends it uses SIGKILL or closes the reports; a terminal's signals are not for it. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	setsid();
+	prctl(PR_SET_NAME, "agentbox-gate");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return -errno;
+	if (getppid() != cfg->parent)
+		return -ESRCH;
+	if (fd_close_from_3(keep, 2) < 0)
+		return -errno;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return -errno;
+	for (int fd = 0; fd < 3; fd++)
+		if (dup2(null, fd) < 0)
+			return -errno;
+	close(null);
+	return 0;
+}
+
+/* As many connections as descriptors allow, three each: two ends, and one more while a second address is tried. */
+static void size_by_descriptors(struct gateway *g)
+{
+	struct rlimit r = {1024, 1024};
+	uint64_t wanted = g->cfg->max_connections ? g->cfg->max_connections : GATEWAY_CONNECTIONS_MAX;
+	uint64_t can;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max < DESCRIPTORS_WANTED ? r.rlim_max : DESCRIPTORS_WANTED;
+		r.rlim_max = r.rlim_cur;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+	can = r.rlim_cur > 2 * DESCRIPTORS_OWN ? (r.rlim_cur - DESCRIPTORS_OWN) / 3 : r.rlim_cur / 8;
+	if (wanted > can)
+		wanted = can;
+	g->max_conns = (uint32_t)(wanted < GATEWAY_CONNECTIONS_MAX ? wanted : GATEWAY_CONNECTIONS_MAX);
+}
+
+static void init(struct gateway *g, const struct gateway_config *cfg, int report_fd)
+{
+	uint64_t timeout = cfg->connect_timeout_ms ? cfg->connect_timeout_ms : GATEWAY_CONNECT_TIMEOUT_MS;
+	uint32_t seed = 0;
+
+	g->cfg = cfg;
+	g->policy = cfg->policy;
+	g->now_ms = clock_ms();
+	g->report = (struct source){SOURCE_REPORT, report_fd};
+	g->reporter = (struct reporter){.fd = report_fd};
+	g->epoll = g->resolver.fd = g->own.fd = g->nflog.fd = g->proxy.fd = -1;
+	g->timer_ms[TIMER_CONNECT] = (uint32_t)(timeout < INT32_MAX ? timeout : INT32_MAX);
+	g->timer_ms[TIMER_STAGE] = STAGE_MS;
+	g->timer_ms[TIMER_REQUEST] = REQUEST_MS;
+	g->timer_ms[TIMER_LINGER] = LINGER_MS;
+	for (int i = 0; i < TIMERS; i++)
+		TAILQ_INIT(&g->timers[i]);
+	TAILQ_INIT(&g->conns);
+	TAILQ_INIT(&g->ready);
+	TAILQ_INIT(&g->dead);
+	TAILQ_INIT(&g->dead_dns);
+	g->limited = cfg->max_bytes != 0;
+	g->bytes_left = cfg->max_bytes;
+	g->inspect_bare = policy_denies_names(cfg->policy);
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+		seed = (uint32_t)g->now_ms;
+	names_init(&g->names, seed);
+	size_by_descriptors(g);
+}
+
+static int watch(struct gateway *g, struct source *s, enum source_kind kind, int fd)
+{
+	*s = (struct source){kind, fd};
+	return fd < 0 ? 0 : source_watch(g, s, EPOLLIN);
+}
+
+/* Everything that needs a right which is given up afterwards. */
+static int open_all(struct gateway *g, const char **what)
+{
+	int fd, rc;
+
+	*what = "epoll";
+	g->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (g->epoll < 0)
+		return -errno;
+	*what = "the resolver process";
+	fd = resolver_start();
+	if (fd < 0)
+		return fd;
+	rc = watch(g, &g->resolver, SOURCE_RESOLVER, fd);
+	if (rc < 0)
+		return rc;
+	*what = "this host's own addresses";
+	fd = own_open();
+	if (fd < 0)
+		return fd;
+	rc = watch(g, &g->own, SOURCE_OWN, fd);
+	if (rc == 0)
+		rc = own_read(g);
+	if (rc == 0)
+		rc = watch(g, &g->report, SOURCE_REPORT, g->report.fd);
+	return rc;
+}
+
+static int take_sockets(struct gateway *g, int socket_fd)
+{
+	int fds[GATEWAY_SOCKETS], rc = g->cfg->take_sockets(socket_fd, fds, &g->redirected);
+
+	close(socket_fd);
+	if (rc < 0)
+		return rc;
+	if (fds[GATEWAY_TCP4] < 0 || fds[GATEWAY_DNS_UDP4] < 0)
+		return -EBADMSG;
+	rc = watch(g, &g->tcp[0], SOURCE_LISTENER, fds[GATEWAY_TCP4]);
+	rc = rc ?: watch(g, &g->tcp[1], SOURCE_LISTENER, fds[GATEWAY_TCP6]);
+	rc = rc ?: watch(g, &g->udp[0], SOURCE_DNS_UDP, fds[GATEWAY_DNS_UDP4]);
+	rc = rc ?: watch(g, &g->udp[1], SOURCE_DNS_UDP, fds[GATEWAY_DNS_UDP6]);
+	rc = rc ?: watch(g, &g->dns_tcp[0], SOURCE_DNS_LISTENER, fds[GATEWAY_DNS_TCP4]);
+	rc = rc ?: watch(g, &g->dns_tcp[1], SOURCE_DNS_LISTENER, fds[GATEWAY_DNS_TCP6]);
+	rc = rc ?: watch(g, &g->proxy, SOURCE_PROXY, fds[GATEWAY_PROXY]);
+	return rc ?: watch(g, &g->nflog, SOURCE_NFLOG, fds[GATEWAY_NFLOG]);
+}
+
+/* --- serving --- */
+
+static void report_event(struct gateway *g, uint32_t events)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.ptr = &g->report};
+
+	/* The supervisor says nothing; whatever comes is its end. */
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+		g->stop = true;
+		return;
+	}
+	reporter_flush(&g->reporter);
+	if (!g->reporter.waiting)
+		epoll_ctl(g->epoll, EPOLL_CTL_MOD, g->report.fd, &e);
+}
+
+static void dispatch(struct gateway *g, struct source *s, uint32_t events)
+{
+	switch (s->kind) {
+	case SOURCE_LISTENER:
+	case SOURCE_PROXY:
+		conn_accept(g, s);
+		break;
+	case SOURCE_CLIENT:
+		conn_event(g, (struct conn *)((char *)s - offsetof(struct conn, client)), NULL, events);
+		break;
+	case SOURCE_SERVER:
+		conn_event(g, ((struct attempt *)s)->conn, (struct attempt *)s, events);
+		break;
+	case SOURCE_DNS_UDP:
+		dns_udp(g, s);
+		break;
+	case SOURCE_DNS_LISTENER:
+		dns_accept(g, s);
+		break;
+	case SOURCE_DNS_TCP:
+		dns_tcp_event(g, (struct dns_client *)s, events);
+		break;
+	case SOURCE_RESOLVER:
+		resolver_event(g);
+		break;
+	case SOURCE_OWN:
+		/* Not knowing them would leave new ones open to names. */
+		if (own_read(g) < 0)
+			g->stop = g->broken = failed(g, EIO, "this host's own addresses cannot be read any more");
+		break;
+	case SOURCE_NFLOG:
+		filterlog_event(g);
+		break;
+	case SOURCE_REPORT:
+		report_event(g, events);
+		break;
+	}
+}
+
+static void run_timers(struct gateway *g)
+{
+	for (int i = 0; i < TIMERS; i++) {
+		struct timer *t;
+
+		while ((t = TAILQ_FIRST(&g->timers[i])) && t->due_ms <= g->now_ms) {
+			timer_stop(g, t);
+			if (t->dns)
+				dns_tcp_timeout(g, t->owner);
+			else
+				conn_timer(g, t->owner, (enum timer_kind)i);
+		}
+	}
+}
+
+/* Those that were queued before this turn. */
+static void run_ready(struct gateway *g)
+{
+	struct conn *c;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(c, &g->ready, ready_entry)
+		n++;
+	while (n-- && (c = TAILQ_FIRST(&g->ready))) {
+		TAILQ_REMOVE(&g->ready, c, ready_entry);
+		c->queued = false;
+		conn_turn(g, c);
+	}
+}
+
+/* max-bytes: every connection ends. */
+static void run_limit(struct gateway *g)
+{
+	struct conn *c, *next;
+
+	if (!g->bytes_used_up || !g->limited)
+		return;
+	g->limited = false;
+	gateway_error(g, EDQUOT, "max-bytes");
+	for (c = TAILQ_FIRST(&g->conns); c; c = next) {
+		next = TAILQ_NEXT(c, entry);
+		conn_end(g, c, EGRESS_END_LIMIT, true, true);
+	}
+}
+
+static int timeout_ms(const struct gateway *g)
+{
+	uint64_t due = UINT64_MAX;
+
+	if (!TAILQ_EMPTY(&g->ready))
+		return 0;
+	for (int i = 0; i < TIMERS; i++) {
+		const struct timer *t = TAILQ_FIRST(&g->timers[i]);
+
+		if (t && t->due_ms < due)
+			due = t->due_ms;
+	}
+	if (due == UINT64_MAX)
+		return -1;
+	return due <= g->now_ms ? 0 : due - g->now_ms > 60000 ? 60000 : (int)(due - g->now_ms);
+}
+
+static void turn(struct gateway *g)
+{
+	struct epoll_event events[EVENTS_A_TURN];
+	struct epoll_event writable = {.events = EPOLLIN | EPOLLOUT, .data.ptr = &g->report};
+	bool was_waiting = g->reporter.waiting;
+	struct conn *c;
+	int n;
+
+	n = epoll_wait(g->epoll, events, EVENTS_A_TURN, timeout_ms(g));
+	g->now_ms = clock_ms();
+	run_ready(g);
+	for (int i = 0; i < n && !g->stop; i++)
+		dispatch(g, events[i].data.ptr, events[i].events);
+	run_timers(g);
+	run_limit(g);
+	while ((c = TAILQ_FIRST(&g->dead)))
+		conn_free(g, c);
+	dns_reap(g);
+	if (g->reporter.waiting && !was_waiting)
+		epoll_ctl(g->epoll, EPOLL_CTL_MOD, g->report.fd, &writable);
+}
+
+int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
+{
+	struct egress_report ready = {.type = EGRESS_READY, .rule = -1};
+	struct gateway *g = &gateway;
+	const char *what = NULL;
+	int rc = leave_supervisor(cfg, report_fd, socket_fd);
+
+	init(g, cfg, report_fd);
+	if (rc < 0)
+		return failed(g, rc, "the gateway process cannot be separated from the supervisor");
+	rc = open_all(g, &what);
+	if (rc < 0)
+		return failed(g, rc, what);
+	rc = confine_gateway(&what);
+	if (rc < 0)
+		return failed(g, rc, what);
+	rc = take_sockets(g, socket_fd);
+	if (rc < 0)
+		return failed(g, rc, "the sockets of the box's network did not come");
+	reporter_send(&g->reporter, &ready);
+	while (!g->stop)
+		turn(g);
+	return g->broken;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The name in the stream must be the one that the connection is for: the server name of the TLS hello on 443, the Host of every
+ * request on 80. Servers that hold many sites would else carry any of them (domain fronting). On other ports the server may
+ * speak first, so nothing is waited for there.
+ */
+#include <string.h>
+
+#include "base/str.h"
+#include "egress/state.h"
+#include "egress/tls.h"
+
+#include "base/banned.h"
+
+/* A bare address that `*` allowed is inspected where deny rules for names would else be passed by. */
+static bool wants_inspection(const struct gateway *g, const struct conn *c)
+{
+	if (!g->cfg->inspect)
+		return false;
+	if (c->host)
+		return c->host != g->names.this_host; /* one machine, no other sites on it */
+	return g->inspect_bare && !policy_is_address_rule(g->policy, c->verdict.rule);
+}
+
+void inspect_start(struct gateway *g, struct conn *c)
+{
+	if (c->absolute)
+		return;
+	c->filter = FILTER_NONE;
+	if (wants_inspection(g, c)) {
+		if (c->port == 443)
+			c->filter = FILTER_TLS;
+		else if (c->port == 80)
+			c->filter = FILTER_HTTP;
+	}
+	c->scanned = 0;
+	c->inspected = c->filter == FILTER_NONE;
+	if (c->inspected)
+		c->flows[TO_SERVER].ready = c->flows[TO_SERVER].len;
+	else
+		timer_arm(g, &c->request_timer, TIMER_REQUEST, c);
+}
+
+/* In real mode an address may stand for several names; the stream says which. */
+static bool fits_real(struct gateway *g, struct conn *c, const char *name)
+{
+	int cursor = -1;
+
+	for (struct host *h = names_find_real(&g->names, &c->addr, &cursor); h; h = names_find_real(&g->names, &c->addr, &cursor)) {
+		struct policy_request q = {.name = h->name, .addr = &c->addr, .port = c->port};
+		struct verdict v;
+
+		if (!str_eq(h->name, name))
+			continue;
+		v = policy_decide(g->policy, &q);
+		if (!v.allowed)
+			return false;
+		c->host = h;
+		c->verdict = v;
+		return true;
+	}
+	return false;
+}
+
+/* name: normal. Return: false where it was denied. */
+static bool check_name(struct gateway *g, struct conn *c, const char *name)
+{
+	struct verdict v = policy_denied_name(g->policy, name, c->port);
+
+	if (!v.allowed) {
+		conn_deny(g, c, v, name);
+		return false;
+	}
+	if (!c->host || str_eq(c->host->name, name) || (c->real && !c->opened && fits_real(g, c, name)))
+		return true;
+	conn_deny_reason(g, c, VERDICT_NAME_MISMATCH, name);
+	return false;
+}
+
+static void passed(struct gateway *g, struct conn *c)
+{
+	c->inspected = true;
+	timer_stop(g, &c->request_timer);
+}
+
+static bool run_tls(struct gateway *g, struct conn *c)
+{
+	struct flow *f = &c->flows[TO_SERVER];
+	char name[HOSTNAME_MAX + 1];
+
+	switch (tls_hello_name((const uint8_t *)f->buf + f->ready, f->len - f->ready, name)) {
+	case TLS_MORE:
+		return true;
+	case TLS_FOUND:
+		if (!check_name(g, c, name))
+			return false;
+		break;
+	case TLS_NONE: /* clients name no address */
+		if (!c->host)
+			break;
+		conn_deny_reason(g, c, VERDICT_NO_SNI, NULL);
+		return false;
+	default:
+		conn_deny_reason(g, c, VERDICT_NOT_TLS, NULL);
+		return false;
+	}
+	f->ready = f->len;
+	c->filter = FILTER_NONE;
+	passed(g, c);
+	return true;
+}
+
+/*
+ * After a change of protocol the requests could not be told apart any more. So it is followed only where its answer can be seen for
+ * certain, on the first request, and not to HTTP/2; elsewhere the server is not asked for it.
+ */
+static void take_upgrade(struct conn *c, const struct http_head *h)
+{
+	struct flow *f = &c->flows[TO_SERVER];
+
+	c->upgrade_pending = h->upgrade && !h->upgrade_h2c && c->requests == 1;
+	if (h->upgrade && !c->upgrade_pending)
+		http_head_hide_upgrade(f->buf + f->ready, h);
+	c->watch = (struct http_watch){0};
+}
+
+static bool take_head(struct gateway *g, struct conn *c, const struct http_head *h)
+{
+	char text[ADDRESS_TEXT_MAX];
+
+	if (h->form == HTTP_AUTHORITY || h->secure || (c->host && !h->has_host && h->form != HTTP_ABSOLUTE)) {
+		conn_deny_reason(g, c, VERDICT_NOT_HTTP, NULL);
+		return false;
+	}
+	if (h->host.name[0] && !check_name(g, c, h->host.name))
+		return false;
+	if (!h->host.name[0] && c->host) {
+		conn_deny_reason(g, c, VERDICT_NAME_MISMATCH, address_text(&h->host.addr, text));
+		return false;
+	}
+	c->requests++;
+	take_upgrade(c, h);
+	c->flows[TO_SERVER].ready += (uint32_t)h->len;
+	c->scanned = 0;
+	http_body_start(&c->body, h->body, h->body_len);
+	c->filter = FILTER_BODY;
+	passed(g, c);
+	return true;
+}
+
+/* Return: 1 to go on, 0 to wait for bytes, -1 where it was denied. */
+static int run_head(struct gateway *g, struct conn *c)
+{
+	struct flow *f = &c->flows[TO_SERVER];
+	struct http_head h;
+
+	if (f->ready == f->len)
+		return 0;
+	switch (http_head_parse(f->buf + f->ready, f->len - f->ready, &c->scanned, &h)) {
+	case HTTP_MORE:
+		return 0;
+	case HTTP_HEAD:
+		return take_head(g, c, &h) ? 1 : -1;
+	default:
+		conn_deny_reason(g, c, VERDICT_NOT_HTTP, NULL);
+		return -1;
+	}
+}
+
+/* As run_head. */
+static int run_body(struct gateway *g, struct conn *c)
+{
+	struct flow *f = &c->flows[TO_SERVER];
+	int64_t n = http_body_feed(&c->body, f->buf + f->ready, f->len - f->ready);
+
+	if (n < 0) {
+		conn_deny_reason(g, c, VERDICT_NOT_HTTP, NULL);
+		return -1;
+	}
+	f->ready += (uint32_t)n;
+	if (!c->body.done)
+		return 0;
+	if (c->filter == FILTER_ONE_BODY) {
+		c->filter = FILTER_DROP;
+		f->len = f->ready;
+		return 0;
+	}
+	c->filter = c->upgrade_pending ? FILTER_UPGRADE : FILTER_HTTP;
+	return 1;
+}
+
+bool inspect_run(struct gateway *g, struct conn *c)
+{
+	int rc = 1;
+
+	while (rc > 0) {
+		switch (c->filter) {
+		case FILTER_TLS:
+			return run_tls(g, c);
+		case FILTER_HTTP:
+			rc = run_head(g, c);
+			break;
+		case FILTER_BODY:
+		case FILTER_ONE_BODY:
+			rc = run_body(g, c);
+			break;
+		default:
+			return true;
+		}
+	}
+	return rc == 0;
+}
+
+void inspect_answer(struct conn *c, const char *bytes, size_t len)
+{
+	struct flow *f = &c->flows[TO_SERVER];
+
+	switch (http_watch_feed(&c->watch, bytes, len)) {
+	case HTTP_WATCH_SWITCHED:
+		c->filter = FILTER_NONE;
+		f->ready = f->len;
+		break;
+	case HTTP_WATCH_STAYS:
+		c->filter = FILTER_HTTP;
+		break;
+	default:
+		break;
+	}
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "run/network.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "box/child.h"
+#include "egress/dns.h"
+#include "egress/gateway.h"
+
+#include "base/banned.h"
+
+#define FINISH_MS 2000
+
+int network_plan(struct supervisor *s, struct err *e)
+{
+	struct network *n = &s->network;
+	int r;
+
+	if (s->profile->egress.mode.v != EGRESS_GATEWAY)
+		return 0;
+	r = policy_new(s->profile, &n->policy, e);
+	if (r < 0)
+		return r;
+	policy_reach(n->policy, &n->reach);
+	s->plan.net = (struct netns_plan){
+		.ports = n->reach.ports,
+		.n_ports = n->reach.n_ports,
+		.nets = n->reach.nets,
+		.n_nets = n->reach.n_nets,
+		.any_address = n->reach.any_address || s->profile->egress.addresses.v == ADDRESSES_REAL,
+	};
+	return 0;
+}
+
+/* The box's sockets, for the gateway: egress does not know box. */
+static int take_sockets(int sock, int *fds, bool *redirected)
+{
+	enum netns_capture capture;
+	int r;
+
+	_Static_assert((int)GATEWAY_SOCKETS == (int)NETNS_FDS, "the two lists of sockets are one");
+	r = netns_receive(sock, fds, &capture);
+	*redirected = capture == NETNS_REDIRECT;
+	return r;
+}
+
+/* The gateway's process: none of the caller's streams, secrets or signal settings. */
+static void gateway_child(const struct supervisor *s, pid_t parent, int report, int sockets) __attribute__((noreturn));
+
+static void gateway_child(const struct supervisor *s, pid_t parent, int report, int sockets)
+{
+	const struct profile *p = s->profile;
+	struct gateway_config cfg = {
+		.policy = s->network.policy,
+		.synthetic = p->egress.addresses.v == ADDRESSES_SYNTHETIC,
+		.inspect = p->egress.inspect.v,
+		.max_bytes = p->egress.max_bytes.bytes,
+		.max_connections = p->egress.max_connections.n,
+		.connect_timeout_ms = p->egress.connect_timeout.ms,
+		.parent = parent,
+		.take_sockets = take_sockets,
+	};
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
+
+	for (int fd = 0; fd <= 2; fd++)
+		if (null < 0 || dup2(null, fd) < 0)
+			child_exit(1);
+	child_set_title("agentbox-gateway", s->options->title, s->options->title_len);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	child_exit(gateway_main(&cfg, report, sockets));
+}
+
+int network_start(struct supervisor *s, struct err *e)
+{
+	struct network *n = &s->network;
+	int report[2] = {-1, -1}, sockets[2] = {-1, -1};
+	pid_t parent = getpid();
+
+	if (!n->policy)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, report) < 0)
+		return err_errno(e, errno, "socketpair");
+	n->report = report[0];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0) {
+		close(report[1]);
+		return err_errno(e, errno, "socketpair");
+	}
+	n->box_end = sockets[0];
+	n->pid = fork();
+	if (n->pid == 0) {
+		close(report[0]);
+		close(sockets[0]);
+		gateway_child(s, parent, report[1], sockets[1]);
+	}
+	close(report[1]);
+	close(sockets[1]);
+	if (n->pid < 0)
+		return err_errno(e, errno, "cannot start the egress gateway");
+	n->pidfd = pidfd_open(n->pid, 0);
+	if (n->pidfd < 0)
+		return err_errno(e, errno, "cannot watch the egress gateway");
+	if (fcntl(n->report, F_SETFL, O_NONBLOCK) < 0)
+		return err_errno(e, errno, "the egress gateway's reports");
+	return 0;
+}
+
+void network_cloned(struct supervisor *s)
+{
+	cleanup_fd_p(&s->network.box_end);
+}
+
+bool network_is_ready(const struct supervisor *s)
+{
+	return !s->network.policy || s->network.ready;
+}
+
+/* --- reports as events --- */
+
+static void put_text(json_t *fields, const char *key, const char *text)
+{
+	json_object_set_new(fields, key, text && *text ? event_text_z(text) : json_null());
+}
+
+static void put_rule(const struct supervisor *s, json_t *fields, int rule)
+{
+	const struct val_item *item = policy_rule(s->network.policy, rule);
+	char place[256];
+
+	if (item)
+		put_text(fields, "rule", origin_text(item->from, place, sizeof(place)));
+	else
+		json_object_set_new(fields, "rule", json_null());
+}
+
+static int dns_event(struct supervisor *s, const struct egress_report *r, struct err *e)
+{
+	json_t *fields = json_object();
+	char type[32];
+
+	put_text(fields, "name", *r->name ? r->name : "?");
+	json_object_set_new(fields, "qtype", json_string(dns_type_text(r->qtype, type)));
+	json_object_set_new(fields, "verdict", json_string(r->outcome == EGRESS_DENIED ? "deny" : "allow"));
+	put_rule(s, fields, r->rule);
+	put_text(fields, "reason", r->outcome == EGRESS_ALLOWED ? NULL : policy_reason_text((enum verdict_reason)r->reason));
+	return record_event(s, EVENT_EGRESS_DNS, fields, e);
+}
+
+static const char *protocol_text(unsigned protocol, char buf[16])
+{
+	switch (protocol) {
+	case IPPROTO_TCP:
+		return "tcp";
+	case IPPROTO_UDP:
+		return "udp";
+	case IPPROTO_ICMP:
+		return "icmp";
+	case IPPROTO_ICMPV6:
+		return "icmpv6";
+	default:
+		snprintf(buf, 16, "%u", protocol);
+		return buf;
+	}
+}
+
+/* For the summary at the end: the first few that were denied, each once. */
+static void note_denied(struct supervisor *s, const struct egress_report *r)
+{
+	cleanup_free char *what = NULL;
+	char address[ADDRESS_TEXT_MAX];
+
+	s->network.denied++;
+	if (s->network.denied_names.n >= 3)
+		return;
+	what = mem_printf("%s:%u", *r->name ? r->name : address_text(&r->addr, address), r->port);
+	if (!strv_has(&s->network.denied_names, what))
+		strv_add(&s->network.denied_names, what);
+}
+
+static int connect_event(struct supervisor *s, const struct egress_report *r, struct err *e)
+{
+	json_t *fields = json_object();
+	char address[ADDRESS_TEXT_MAX], protocol[16], why[512];
+
+	json_object_set_new(fields, "id", r->id ? json_integer(r->id) : json_null());
+	json_object_set_new(fields, "verdict", json_string(r->outcome == EGRESS_DENIED ? "deny" : "allow"));
+	put_rule(s, fields, r->rule);
+	put_text(fields, "name", r->name);
+	put_text(fields, "address", r->addr.family ? address_text(&r->addr, address) : NULL);
+	json_object_set_new(fields, "port", json_integer(r->port));
+	json_object_set_new(fields, "protocol", json_string(protocol_text(r->protocol, protocol)));
+	json_object_set_new(fields, "via", json_string(egress_via_text((enum egress_via)r->via)));
+	json_object_set_new(fields, "pid", json_null());
+	json_object_set_new(fields, "comm", json_null());
+	why[0] = '\0';
+	if (r->outcome == EGRESS_DENIED)
+		snprintf(why, sizeof(why), "%s%s%s", policy_reason_text((enum verdict_reason)r->reason), *r->seen ? ": " : "", r->seen);
+	else if (r->outcome == EGRESS_UNREACHED)
+		snprintf(why, sizeof(why), "not reached: %s",
+			 r->errnum ? strerrordesc_np(r->errnum) : policy_reason_text(VERDICT_NOT_RESOLVED));
+	put_text(fields, "reason", why);
+	if (r->outcome == EGRESS_DENIED)
+		note_denied(s, r);
+	return record_event(s, EVENT_EGRESS_CONNECT, fields, e);
+}
+
+static int close_event(struct supervisor *s, const struct egress_report *r, struct err *e)
+{
+	json_t *fields = json_object();
+
+	s->network.sent_bytes += r->to_server_bytes;
+	s->network.received_bytes += r->to_client_bytes;
+	json_object_set_new(fields, "id", json_integer(r->id));
+	json_object_set_new(fields, "sent_bytes", json_integer((json_int_t)r->to_server_bytes));
+	json_object_set_new(fields, "received_bytes", json_integer((json_int_t)r->to_client_bytes));
+	json_object_set_new(fields, "duration_ms", json_integer((json_int_t)r->duration_ms));
+	json_object_set_new(fields, "how", json_string(egress_end_text((enum egress_end)r->end)));
+	return record_event(s, EVENT_EGRESS_CLOSE, fields, e);
+}
+
+static int error_event(struct supervisor *s, int exit_code, int signum, const char *reason, struct err *e)
+{
+	json_t *fields = json_object();
+
+	json_object_set_new(fields, "process", json_string("gateway"));
+	json_object_set_new(fields, "exit_code", exit_code >= 0 ? json_integer(exit_code) : json_null());
+	json_object_set_new(fields, "signal", signum >= 0 ? json_integer(signum) : json_null());
+	put_text(fields, "reason", reason);
+	return record_event(s, EVENT_EGRESS_ERROR, fields, e);
+}
+
+static int on_report(struct supervisor *s, const struct egress_report *r, struct err *e)
+{
+	char text[EGRESS_TEXT_MAX + 64];
+
+	switch ((enum egress_report_type)r->type) {
+	case EGRESS_READY:
+		s->network.ready = true;
+		return 0;
+	case EGRESS_DNS:
+		return dns_event(s, r, e);
+	case EGRESS_CONNECT:
+		return connect_event(s, r, e);
+	case EGRESS_CLOSE:
+		return close_event(s, r, e);
+	case EGRESS_LOST:
+		snprintf(text, sizeof(text), "%u reports were lost: they came faster than they could be written", r->count);
+		return error_event(s, -1, -1, text, e);
+	case EGRESS_FAILED:
+		snprintf(s->network.failure, sizeof(s->network.failure), "%s%s%s", r->text, r->errnum ? ": " : "",
+			 r->errnum ? strerrordesc_np(r->errnum) : "");
+		return 0;
+	case EGRESS_ERROR:
+		snprintf(text, sizeof(text), "%s%s%s", r->text, r->errnum ? ": " : "",
+			 r->errnum ? strerrordesc_np(r->errnum) : "");
+		return error_event(s, -1, -1, text, e);
+	case EGRESS_TYPES:
+		break;
+	}
+	return 0;
+}
+
+/* The gateway is gone, without our having asked. The box's network ends nowhere; the command goes on. */
+static int on_gone(struct supervisor *s, struct err *e)
+{
+	struct network *n = &s->network;
+	siginfo_t info = {0};
+
+	cleanup_fd_p(&n->report);
+	while (waitid(P_PIDFD, (id_t)n->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+		;
+	cleanup_fd_p(&n->pidfd);
+	if (n->finishing)
+		return 0;
+	if (!n->ready)
+		return err_set(e, ECHILD, "the egress gateway could not start: %s; `agentbox doctor` says what is missing",
+			       *n->failure ? n->failure : "it ended");
+	return error_event(s, info.si_code == CLD_EXITED ? info.si_status : -1, info.si_code == CLD_EXITED ? -1 : info.si_status,
+			   *n->failure ? n->failure : "the gateway ended", e);
+}
+
+int network_report(struct supervisor *s, struct err *e)
+{
+	/* Bounded, so that a flood of reports does not keep the loop from its other work. */
+	for (int i = 0; i < 256 && s->network.report >= 0; i++) {
+		struct egress_report report;
+		int r = egress_report_read(s->network.report, &report);
+
+		if (r == -EAGAIN)
+			return 0;
+		if (r == -EBADMSG)
+			r = err_set(e, EBADMSG, "the egress gateway sent a report that makes no sense");
+		else if (r == 0)
+			return on_gone(s, e);
+		else if (r > 0)
+			r = on_report(s, &report, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int network_finish(struct supervisor *s, struct err *e)
+{
+	struct network *n = &s->network;
+	struct pollfd pfd = {.fd = n->report, .events = POLLIN};
+	uint64_t end = now_ms() + FINISH_MS;
+	int r = 0;
+
+	if (n->pidfd < 0)
+		return 0;
+	n->finishing = true;
+	/* Our half says that it is over; what it still has to say comes before its end. */
+	shutdown(n->report, SHUT_WR);
+	while (r == 0 && n->report >= 0 && now_ms() < end) {
+		int left = (int)(end - now_ms());
+
+		if (poll(&pfd, 1, left > 0 ? left : 0) <= 0)
+			break;
+		r = network_report(s, e);
+	}
+	if (n->pidfd >= 0) {
+		pidfd_send_signal(n->pidfd, SIGKILL, NULL, 0);
+		on_gone(s, &(struct err){0});
+	}
+	return r;
+}
+
+void network_end_fields(const struct supervisor *s, json_t *end)
+{
+	if (!s->network.policy)
+		return;
+	json_object_set_new(end, "egress_sent_bytes", json_integer((json_int_t)s->network.sent_bytes));
+	json_object_set_new(end, "egress_received_bytes", json_integer((json_int_t)s->network.received_bytes));
+}
+
+void network_summary(const struct supervisor *s, struct str *out)
+{
+	const struct network *n = &s->network;
+
+	if (!n->denied)
+		return;
+	str_addf(out, "%llu connection%s denied: ", (unsigned long long)n->denied, n->denied == 1 ? "" : "s");
+	for (size_t i = 0; i < n->denied_names.n; i++) {
+		str_add(out, i ? ", " : "");
+		str_add_printable(out, n->denied_names.v[i], strlen(n->denied_names.v[i]));
+	}
+	if (n->denied > n->denied_names.n)
+		str_add(out, ", ...");
+}
+
+void network_free(struct supervisor *s)
+{
+	struct network *n = &s->network;
+
+	if (n->pidfd >= 0) {
+		pidfd_send_signal(n->pidfd, SIGKILL, NULL, 0);
+		waitid(P_PIDFD, (id_t)n->pidfd, &(siginfo_t){0}, WEXITED);
+	}
+	cleanup_fd_p(&n->pidfd);
+	cleanup_fd_p(&n->report);
+	cleanup_fd_p(&n->box_end);
+	policy_reach_free(&n->reach);
+	policy_free(n->policy);
+	strv_free(&n->denied_names);
+}

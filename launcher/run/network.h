@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* egress.mode = gateway: the policy, the gateway process beside the box, and what it reports as events. */
+#ifndef AGENTBOX_RUN_NETWORK_H
+#define AGENTBOX_RUN_NETWORK_H
+
+#include "run/supervisor.h"
+
+/* Compiles the policy and puts what the box's network needs into the plan. Return: 0 or -errno with `e`. */
+int network_plan(struct supervisor *s, struct err *e);
+
+/* Starts the gateway, before the box is cloned. Return: 0 or -errno with `e`. */
+int network_start(struct supervisor *s, struct err *e);
+
+/* The box was cloned and has its end of the socket: ours is closed. */
+void network_cloned(struct supervisor *s);
+
+/* May the command start? */
+bool network_is_ready(const struct supervisor *s);
+
+/* The report socket is readable. Return: 0 or -errno with `e`: the log cannot be written, or the gateway failed too early. */
+int network_report(struct supervisor *s, struct err *e);
+
+/* Ends the gateway, after its last reports. Return: as network_report. */
+int network_finish(struct supervisor *s, struct err *e);
+
+/* Adds what went through it to run.end. */
+void network_end_fields(const struct supervisor *s, json_t *end);
+
+/* "2 connections denied: evil.test:443, ..." appended; nothing where none was. */
+void network_summary(const struct supervisor *s, struct str *out);
+
+void network_free(struct supervisor *s);
+
+#endif

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Debian's own kernel in qemu: cgroup v2, and the oldest kernel that is supported. The machine's script prints the TAP.
+# SPDX-License-Identifier: LGPL-2.1-or-later
+set -u
+here=$(cd "$(dirname "$0")/.." && pwd)
+for need in qemu-system-x86_64 cpio depmod busybox; do
+	if ! PATH=$PATH:/sbin:/usr/sbin command -v "$need" >/dev/null; then
+		echo "1..0 # SKIP $need is not installed"
+		exit 0
+	fi
+done
+export PATH=$PATH:/sbin:/usr/sbin
+# Probes and the binary under test; the kernel is kept between runs.
+exec "$here/vm/boot" "${BUILD:?}/vm" "$here/vm/script.sh" 2>&1
