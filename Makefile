@@ -87,10 +87,10 @@ run_tests = $(Q)CMOCKA_MESSAGE_OUTPUT=TAP AGENTBOX='$(abspath $(BUILD)/agentbox)
 check: all $(TEST_BINS) $(PROBES)
 	$(run_tests) $(TEST_BINS) $(BOX_TESTS)
 
-# WITHOUT='NAME...': all but tests/unit/test_NAME.
-WITHOUT =
-check-unit: all $(TEST_BINS)
-	$(run_tests) $(filter-out $(WITHOUT:%=$(BUILD)/tests/unit/test_%),$(TEST_BINS))
+# UNIT='NAME...': only these.
+UNIT = $(patsubst $(BUILD)/tests/unit/test_%,%,$(TEST_BINS))
+check-unit: all $(UNIT:%=$(BUILD)/tests/unit/test_%)
+	$(run_tests) $(UNIT:%=$(BUILD)/tests/unit/test_%)
 
 check-box: all $(PROBES)
 	$(run_tests) $(BOX_TESTS)
@@ -128,7 +128,7 @@ $(FUZZ_RUNS): $(BUILD)/fuzz/%.run: $(BUILD)/fuzz/%
 	$< -max_total_time=$(FUZZ_TIME) -timeout=10 -print_final_stats=1 -artifact_prefix=$(BUILD)/$*. \
 		$$([ -f $$dict ] && echo -dict=$$dict) $(BUILD)/$*.found $(wildcard tests/fuzz/corpus/$(patsubst fuzz_%,%,$*)) \
 		>$(BUILD)/$*.log 2>&1 || { tail -n 40 $(BUILD)/$*.log; exit 1; }
-	$(Q)sed -n 's/^stat::\(number_of_executed_units\|new_units_added\): */    \1 /p' $(BUILD)/$*.log
+	$(Q)sed -n 's/^stat::\(number_of_executed_units\|new_units_added\): */    \1 /p' $(BUILD)/$*.log | sed 's/^/    $* /'
 
 # Lines run by all tests, as text. COVERAGE=check-unit: by the unit tests alone.
 COVERAGE = check

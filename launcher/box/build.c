@@ -71,9 +71,6 @@ static void add_identity(struct plan *plan, const struct profile *profile, const
 	plan->host_uid = host->uid;
 	plan->host_gid = host->gid;
 	plan->box_uid = profile->identity.uid.set ? (uid_t)profile->identity.uid.n : host->uid;
-	/* A namespace inside could not map uid 0 without CAP_SETFCAP in this one (user_namespaces(7), Linux 5.12). */
-	if (!profile->identity.uid.set && host->uid == 0 && profile->syscalls.nested_namespaces.v)
-		plan->box_uid = 1000;
 	plan->box_gid = profile->identity.gid.set ? (gid_t)profile->identity.gid.n : host->gid;
 	plan->hostname = mem_strdup(req->hostname ? req->hostname : profile->identity.hostname.v);
 	plan->nested_namespaces = profile->syscalls.nested_namespaces.v;
@@ -152,13 +149,28 @@ static int add_landlock(struct plan *plan, const struct profile *profile, struct
 	return 0;
 }
 
+/*
+ * Uid 0 of the host owns cgroups, devices' files and what every user may execute. Without capabilities here, a namespace made
+ * inside gives them back over new mounts: it wrote file capabilities and setuid copies that the host honours, and
+ * froze its own processes in the host's cgroups.
+ */
+static int check_nested(const struct plan *plan, struct err *e)
+{
+	if (!plan->nested_namespaces || plan->host_uid != 0)
+		return 0;
+	return err_set(e, EPERM, "syscalls.nested-namespaces = yes is not for root: what root owns on the host would be open to the "
+		       "command's own namespaces; run agentbox as another user");
+}
+
 int plan_build(struct plan *plan, const struct profile *profile, const struct run_request *req, const struct run_host *host,
 	       struct err *e)
 {
 	int r;
 
 	add_identity(plan, profile, req, host);
-	r = add_descriptors(plan, req, e);
+	r = check_nested(plan, e);
+	if (r == 0)
+		r = add_descriptors(plan, req, e);
 	if (r == 0)
 		r = add_mounts(plan, profile, req, host, e);
 	if (r == 0)

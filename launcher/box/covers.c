@@ -17,6 +17,13 @@
 
 #define LINKS_MAX 8
 
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 void covers_begin(struct covers *c, struct plan *plan, const struct run_host *host)
 {
 	*c = (struct covers){.plan = plan, .host = host};
@@ -34,6 +41,7 @@ void covers_begin(struct covers *c, struct plan *plan, const struct run_host *ho
 			.root = mem_strdup(s->source),
 			.writable_host = s->flags & MOUNT_WRITABLE_HOST,
 			.overlay = s->op == MOUNT_OVERLAY,
+			.granted = s->from.file && s->flags & MOUNT_RO && is_directory(s->source),
 		};
 	}
 }
@@ -72,32 +80,47 @@ void covers_at(struct covers *c, struct place *p, const char *rel, enum mount_op
 	covers_pend(c, op, dest, from);
 }
 
-static int cover_in_place(struct covers *c, struct place *p, const char *rel, enum mount_op op, struct origin from, int links,
-			  struct err *e);
+static int cover_shown_from(struct covers *c, const char *path, enum mount_op op, struct origin from, int links, struct err *e);
 
-/* A symbolic link on the way: it is covered itself, and what it leads to is covered if it lies in the same place. */
+/* A path with its symbolic links followed as far as it exists, and the rest as text. Caller frees. NULL: a loop, or no access. */
+static char *real_as_far(const char *path)
+{
+	cleanup_free char *head = mem_strdup(path);
+
+	for (;;) {
+		cleanup_free char *real = realpath(head, NULL);
+		char *slash;
+
+		if (real)
+			return path_join(real, path_below(path, head));
+		slash = strrchr(head, '/');
+		if ((errno != ENOENT && errno != ENOTDIR) || slash == head)
+			return NULL;
+		*slash = '\0';
+	}
+}
+
+/* A symbolic link on the way: it is covered itself, and what it leads to wherever that is shown. */
 static int cover_link(struct covers *c, struct place *p, const char *link_rel, const char *rest, enum mount_op op,
 		      struct origin from, int links, struct err *e)
 {
-	cleanup_free char *link = path_join(p->root, link_rel), *base = NULL, *normal = NULL, *full = NULL;
+	cleanup_free char *link = path_join(p->root, link_rel), *base = NULL, *normal = NULL, *full = NULL, *real = NULL;
 	char target[PATH_MAX];
 	ssize_t n = readlink(link, target, sizeof(target) - 1);
 
 	if (n < 0)
 		return err_errno(e, errno, "%s", link);
 	target[n] = '\0';
-	if (links == LINKS_MAX)
-		return err_set(e, ELOOP, "%s: over %d symbolic links lead on from here", link, LINKS_MAX);
 	if (p->writable_host || p->overlay)
-		covers_at(c, p, link_rel, op == MOUNT_MASK ? MOUNT_MASK : MOUNT_PIN, from);
+		covers_at(c, p, link_rel, op, from);
+	/* A dangling link among those that the target goes through ends here too: the text is all there is of it. */
 	base = mem_strndup(link, (size_t)(strrchr(link, '/') - link));
 	normal = path_normal(target, *base ? base : "/");
-	if (!normal)
+	full = normal ? path_join(normal, rest) : NULL;
+	real = full ? real_as_far(full) : NULL;
+	if (!real || links == LINKS_MAX) /* a loop leads nowhere */
 		return 0;
-	full = path_join(normal, rest);
-	if (!path_is_beneath(full, p->root) || str_eq(full, p->root))
-		return 0;
-	return cover_in_place(c, p, path_below(full, p->root), op, from, links + 1, e);
+	return cover_shown_from(c, real, op, from, links + 1, e) < 0 ? -e->code : 0;
 }
 
 /* rel: relative to the place's root, normal. */
@@ -146,7 +169,8 @@ static int cover_in_place(struct covers *c, struct place *p, const char *rel, en
 	return 0;
 }
 
-int covers_shown(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e)
+/* links: how many symbolic links led here. */
+static int cover_shown_from(struct covers *c, const char *path, enum mount_op op, struct origin from, int links, struct err *e)
 {
 	int shown = 0;
 
@@ -160,12 +184,17 @@ int covers_shown(struct covers *c, const char *path, enum mount_op op, struct or
 		box_path = path_join(p->dest, path_below(path, p->root));
 		if (plan_at(c->plan, box_path) != &c->plan->steps[p->step])
 			continue;
-		r = cover_in_place(c, p, path_below(path, p->root), op, from, 0, e);
+		r = cover_in_place(c, p, path_below(path, p->root), op, from, links, e);
 		if (r < 0)
 			return r;
 		shown++;
 	}
 	return shown;
+}
+
+int covers_shown(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e)
+{
+	return cover_shown_from(c, path, op, from, 0, e);
 }
 
 int covers_host_path(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e)
@@ -344,20 +373,47 @@ void covers_free(struct covers *c)
 }
 
 /*
- * A mount over a name of the host's is gone when the host renames another file onto that name (fs/namei.c, detach_mounts): an
- * editor that saves a denied file would open it to the box. The names of an overlay are its own.
+ * Two reasons beside missing names. A mount over a name of the host's is gone when the host renames another file onto that name (fs/namei.c, detach_mounts): an
+ * editor that saves a denied file would open it to the box; the names of an overlay are its own. And a read-only bind lets
+ * connect(2) through to the sockets in it, also to those that are bound later; an overlay's inodes are not the bound ones
+ * (net/unix/af_unix.c, unix_find_bsd).
  */
-static bool needs_overlay(const struct place *p)
+static bool needs_overlay(const struct covers *c, const struct place *p)
 {
-	return p->missing.n || p->missing_common.n || (p->has_covers && !p->overlay);
+	if (p->missing.n || p->missing_common.n)
+		return true;
+	/*
+	 * In a box within a box the outer one's mounts are locked, and the kernel makes no overlay over a tree with such (fs/
+	 * namespace.c, clone_private_mount). Its own covers hold there, and its sockets are its own.
+	 */
+	return !c->host->in_box && (p->has_covers || p->granted) && !p->overlay;
+}
+
+/*
+ * The kernel keeps a mount point from being renamed in the mount namespaces that have the mount only: in one of its own the
+ * box could move what is covered away, or make what is missing.
+ */
+static int check_nested(const struct covers *c, struct err *e)
+{
+	for (size_t i = 0; c->plan->nested_namespaces && i < c->n_places; i++) {
+		const struct place *p = &c->places[i];
+
+		if (p->writable_host && (p->has_covers || p->missing.n || p->missing_common.n))
+			return err_set(e, EINVAL,
+				       "%s is to be written to, and names in it are protected or denied, which does not hold where "
+				       "the command makes namespaces of its own; use workspace.repo-mode = overlay, or "
+				       "syscalls.nested-namespaces = no",
+				       p->root);
+	}
+	return 0;
 }
 
 int covers_finish(struct covers *c, struct err *e)
 {
-	int r = 0;
+	int r = check_nested(c, e);
 
 	for (size_t i = 0; r == 0 && i < c->n_places; i++)
-		if (needs_overlay(&c->places[i]))
+		if (needs_overlay(c, &c->places[i]))
 			r = convert_place(c, i, e);
 	if (r == 0)
 		flush_pending(c);

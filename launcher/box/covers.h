@@ -21,6 +21,7 @@ struct place {
 	bool writable_host; /* the command writes to the host's own files here */
 	bool overlay;       /* or to a layer over them */
 	bool has_covers;    /* of names beneath the root */
+	bool granted;       /* a directory of the profile's or the command line's, read-only */
 	struct strv missing; /* names relative to root that must not come into being */
 	struct strv missing_common; /* the same for a git directory's `commondir`, see protect_git_dir */
 };

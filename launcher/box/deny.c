@@ -89,15 +89,24 @@ static int add_denied(struct covers *c, const struct profile *profile, struct er
 	return covers_host_path(c, c->host->state_dir, MOUNT_MASK, (struct origin){0}, e);
 }
 
-/* Is anything of the host shown but what every box has? Then there may be sockets in it. */
+/* Is anything of the host bound plainly but what every box has? Then there may be sockets in it. */
 static bool has_grants(const struct covers *c)
 {
 	for (size_t i = 0; i < c->n_places; i++) {
 		const struct place *p = &c->places[i];
 
-		if (!p->overlay && c->plan->steps[p->step].from.file)
+		if (!p->overlay && !p->granted && c->plan->steps[p->step].from.file)
 			return true;
 	}
+	return false;
+}
+
+/* Who grants just the socket, to be written to, means it. */
+static bool is_granted_itself(const struct covers *c, const char *path)
+{
+	for (size_t i = 0; i < c->n_places; i++)
+		if (c->places[i].writable_host && str_eq(c->places[i].root, path))
+			return true;
 	return false;
 }
 
@@ -114,7 +123,7 @@ static int add_sockets(struct covers *c, struct err *e)
 		struct stat st;
 
 		/* One that was removed, or lies in another mount namespace, is not where its name says. */
-		if (real && lstat(real, &st) == 0 && S_ISSOCK(st.st_mode))
+		if (real && lstat(real, &st) == 0 && S_ISSOCK(st.st_mode) && !is_granted_itself(c, real))
 			r = covers_host_path(c, real, MOUNT_MASK, (struct origin){0}, e);
 	}
 	return r;

@@ -75,7 +75,7 @@ static char *real_or_null(const char *path, const char *base)
 	return normal ? realpath(normal, NULL) : NULL;
 }
 
-static bool is_git_directory(const char *dir)
+bool git_is_directory(const char *dir)
 {
 	static const char *const names[] = {"HEAD", "objects", "refs", NULL};
 
@@ -89,6 +89,19 @@ static bool is_git_directory(const char *dir)
 	return true;
 }
 
+char *git_dir_of(const char *tree)
+{
+	cleanup_free char *dot_git = path_join(tree, ".git"), *line = NULL;
+	struct stat st;
+
+	if (lstat(dot_git, &st) < 0)
+		return NULL;
+	if (S_ISLNK(st.st_mode))
+		return realpath(dot_git, NULL);
+	line = read_line(tree, ".git");
+	return line && str_has_prefix(line, "gitdir: ") ? real_or_null(line + 8, tree) : NULL;
+}
+
 /*
  * Do the two sides name each other? All of `.git` and of what it names may be the work of whoever wrote the tree, so nothing
  * of it may lie in the tree, and what is to be shown must be a git directory that registered just this tree.
@@ -99,7 +112,7 @@ static bool is_registered(const char *repo, const char *dot_git, const char *git
 
 	*strrchr(parent, '/') = '\0';
 	return str_eq(back, dot_git) && str_eq(parent, worktrees) && !path_is_beneath(git_dir, repo) &&
-	       !path_is_beneath(repo, common) && is_git_directory(common);
+	       !path_is_beneath(repo, common) && git_is_directory(common);
 }
 
 int git_common_dir(const char *repo, char **common, struct err *e)
@@ -156,7 +169,7 @@ static int walk_entry(struct nested_walk *w, int dirfd, const char *rel, const s
 	fd = openat(dirfd, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return 0; /* no directory, or unreadable for us, and so for git on our behalf */
-	if (in_git && faccessat(fd, "HEAD", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	if (!str_eq(d->d_name, ".git") && faccessat(fd, "HEAD", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    faccessat(fd, "objects", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		strv_add(&w->out->git_dirs, path);
 	return walk_nested(w, steal_fd(&fd), path, depth + 1, e);

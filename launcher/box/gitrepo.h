@@ -17,14 +17,20 @@ char *git_find_top(const char *dir);
  */
 int git_common_dir(const char *repo, char **common, struct err *e);
 
+/* Has `dir` what git takes for a git directory: HEAD, objects, refs? */
+bool git_is_directory(const char *dir);
+
+/* Where a tree's `.git` leads that is a file ("gitdir: ...") or a symbolic link, real. Caller frees. NULL: nowhere. */
+char *git_dir_of(const char *tree);
+
 /*
  * Repositories beneath `repo`, as paths relative to it: directories that hold a ".git", and the git directories of
- * submodules (.git/modules/NAME). Not `repo` itself. Symbolic links are not followed. Return: 0; -E2BIG with `e` where the
+ * submodules (.git/modules/NAME) and of bare repositories. Not `repo` itself. Symbolic links are not followed. Return: 0; -E2BIG with `e` where the
  * tree is too large to look through.
  */
 struct git_nested {
 	struct strv trees;    /* "vendor/lib": a work tree */
-	struct strv git_dirs; /* ".git/modules/lib": a git directory */
+	struct strv git_dirs; /* ".git/modules/lib", "mirror.git": a git directory */
 };
 int git_find_nested(const char *repo, struct git_nested *out, struct err *e);
 

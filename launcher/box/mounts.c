@@ -25,7 +25,6 @@ struct mounts {
 	int tmp;        /* the one temporary tmpfs (MOUNT_TMP_DIR), -1 until it is needed */
 	unsigned n_tmp; /* directories made on it, named by their number */
 	int mask_file, mask_dir; /* attached, read-only, mode 000: what MOUNT_MASK binds */
-	int pin_file;   /* attached, read-only, empty: what covers a symbolic link */
 	dev_t own[OWN_MAX];
 	size_t n_own;
 	int parent;             /* the directory of the last destination, -1: none; most steps follow one in the same */
@@ -450,17 +449,11 @@ static int step_dir(struct mounts *m, const struct mount_step *s, enum mounts_ob
 
 /*
  * No user namespace below this one, unless the profile says so. The file speaks of the opener's own namespace
- * (user_namespaces(7)); the capability to change it back goes before the command starts. In a box within a box of root's
- * the new /proc is read-only: there the filter of system calls has to do alone, and must be there.
+ * (user_namespaces(7)); the capability to change it back goes before the command starts.
  */
 static int close_namespaces(const struct mounts *m, int proc)
 {
-	int r;
-
-	if (m->plan->nested_namespaces)
-		return 0;
-	r = fd_write_file(proc, "sys/user/max_user_namespaces", "0");
-	return r == -EROFS && m->plan->seccomp.insns ? 0 : r;
+	return m->plan->nested_namespaces ? 0 : fd_write_file(proc, "sys/user/max_user_namespaces", "0");
 }
 
 static int step_proc(struct mounts *m, const struct mount_step *s, enum mounts_object *object)
@@ -473,10 +466,7 @@ static int step_proc(struct mounts *m, const struct mount_step *s, enum mounts_o
 	if (s->op == MOUNT_DEVPTS) {
 		mnt = make_fs("devpts", devpts, attr);
 	} else {
-		mnt = make_fs("proc", NULL, attr | MOUNT_ATTR_NODEV | (s->flags & MOUNT_RO ? MOUNT_ATTR_RDONLY : 0));
-		/* Within a box of root's only a read-only one is allowed (fs/namespace.c, mount_too_revealing). */
-		if (mnt == -EPERM)
-			mnt = make_fs("proc", NULL, attr | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY);
+		mnt = make_fs("proc", NULL, attr | MOUNT_ATTR_NODEV);
 		if (mnt >= 0) {
 			int r = close_namespaces(m, mnt);
 
@@ -503,8 +493,7 @@ static int step_over(struct mounts *m, const struct mount_step *s, enum mounts_o
 	*object = MOUNTS_ATTACH;
 	if (s->op == MOUNT_MASK)
 		cover = S_ISDIR(st.st_mode) ? m->mask_dir : m->mask_file;
-	else if (S_ISLNK(st.st_mode))
-		cover = m->pin_file;
+	/* PIN of a symbolic link: bound onto itself it stays one, and cannot be replaced. */
 	if (cover >= 0)
 		tree = clone_tree(cover, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 	else
@@ -564,7 +553,7 @@ static int execute_step(struct mounts *m, const struct mount_step *s, enum mount
 	return -EINVAL;
 }
 
-/* The root's tmpfs on "/", and on it the three objects that masks and pins bind. */
+/* The root's tmpfs on "/", and on it the two objects that masks bind. */
 static int make_root(struct mounts *m)
 {
 	int r;
@@ -587,12 +576,7 @@ static int make_root(struct mounts *m)
 		return -errno;
 	close(r);
 	m->mask_file = openat(m->root, ".mask-file", O_PATH | O_CLOEXEC);
-	r = openat(m->root, ".pin-file", O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, 0444);
-	if (r < 0)
-		return -errno;
-	close(r);
-	m->pin_file = openat(m->root, ".pin-file", O_PATH | O_CLOEXEC);
-	return m->mask_file < 0 || m->pin_file < 0 ? -errno : 0;
+	return m->mask_file < 0 ? -errno : 0;
 }
 
 /* The helpers' names go (mounts of them stay), and the root cannot be written to any more. */
@@ -600,8 +584,7 @@ static int finish_root(struct mounts *m)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
-	if (unlinkat(m->root, ".mask", AT_REMOVEDIR) < 0 || unlinkat(m->root, ".mask-file", 0) < 0 ||
-	    unlinkat(m->root, ".pin-file", 0) < 0)
+	if (unlinkat(m->root, ".mask", AT_REMOVEDIR) < 0 || unlinkat(m->root, ".mask-file", 0) < 0)
 		return -errno;
 	if (mount_setattr(m->root, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
 		return -errno;
@@ -610,7 +593,7 @@ static int finish_root(struct mounts *m)
 
 int mounts_execute(const struct plan *plan, struct mounts_failure *failure)
 {
-	struct mounts m = {.plan = plan, .root = -1, .tmp = -1, .mask_file = -1, .mask_dir = -1, .pin_file = -1, .parent = -1};
+	struct mounts m = {.plan = plan, .root = -1, .tmp = -1, .mask_file = -1, .mask_dir = -1, .parent = -1};
 	int r;
 
 	*failure = (struct mounts_failure){.step = -1, .object = MOUNTS_ROOT};
@@ -635,7 +618,6 @@ int mounts_execute(const struct plan *plan, struct mounts_failure *failure)
 	cleanup_fd_p(&m.tmp);
 	cleanup_fd_p(&m.mask_file);
 	cleanup_fd_p(&m.mask_dir);
-	cleanup_fd_p(&m.pin_file);
 	return r;
 }
 

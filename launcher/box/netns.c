@@ -184,6 +184,14 @@ static int option(int fd, int level, int name)
 	return setsockopt(fd, level, name, &one, sizeof(one));
 }
 
+/* For a burst of questions; the kernel takes net.core.rmem_max where that is less. */
+static void widen(int fd)
+{
+	int bytes = 1 << 20;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+}
+
 /* The packet's destination comes along, so that an answer leaves from the address that was asked. */
 static int options(int fd, enum netns_fd which, enum netns_capture capture)
 {
@@ -214,6 +222,8 @@ static int open_socket(enum netns_fd which, enum netns_capture capture)
 	fd = socket(is_v6(which) ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || options(fd, which, capture) < 0)
 		return -errno;
+	if (is_udp(which))
+		widen(fd);
 	rc = is_v6(which) ? bind(fd, (struct sockaddr *)&in6, sizeof(in6)) : bind(fd, (struct sockaddr *)&in, sizeof(in));
 	if (rc < 0 || (type == SOCK_STREAM && listen(fd, BACKLOG) < 0))
 		return -errno;
@@ -288,7 +298,7 @@ static int setup_filter(const struct netns_plan *plan, const struct own *own, bo
 			       .log = log};
 	int rc = 0;
 
-	for (*capture = NETNS_TPROXY; *capture <= NETNS_REDIRECT; (*capture)++) {
+	for (*capture = plan->redirect ? NETNS_REDIRECT : NETNS_TPROXY; *capture <= NETNS_REDIRECT; (*capture)++) {
 		nft.redirect = *capture == NETNS_REDIRECT;
 		rc = nft_apply(&nft);
 		if (rc == 0)

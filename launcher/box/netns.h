@@ -31,6 +31,7 @@ struct netns_plan {
 	const struct rule *nets; /* address rules */
 	size_t n_nets;
 	bool any_address; /* every address may be reached: a `*` rule, or egress.addresses = real */
+	bool redirect;    /* not by TPROXY, though it may be there; for tests of the other way */
 };
 
 /* How connections are captured, from the best down. */

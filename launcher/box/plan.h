@@ -33,7 +33,7 @@ enum mount_op {
 	MOUNT_ALIAS,    /* what is at `source` in the box, with all on it, also at dest */
 	MOUNT_SELF,     /* a directory that is there, bound onto itself: it can then not be renamed */
 	MOUNT_MASK,     /* an empty, unreadable file or directory over dest, if that is there */
-	MOUNT_PIN,      /* dest bound read-only onto itself; a symbolic link there is covered, so that it cannot be replaced */
+	MOUNT_PIN,      /* dest bound read-only onto itself; a symbolic link stays one, and cannot be replaced */
 };
 
 enum mount_flags {

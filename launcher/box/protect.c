@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/mem.h"
+#include "box/gitconfig.h"
 #include "box/gitrepo.h"
 #include "sys/path.h"
 
@@ -68,8 +69,28 @@ static int protect_worktrees(struct covers *c, const char *git_dir, struct err *
 	return 0;
 }
 
-/* What runs code on the host from a git directory. */
-static int protect_git_dir(struct covers *c, const char *git_dir, struct err *e)
+/* The files that the configuration sends git to, where the box could write them: hooks elsewhere, included files. */
+static int protect_configured(struct covers *c, const char *git_dir, const char *tree, struct err *e)
+{
+	static const char *const names[] = {"config", "config.worktree", NULL};
+	cleanup_strv struct strv paths = {0};
+	int r = 0;
+
+	for (const char *const *n = names; *n; n++) {
+		cleanup_free char *file = path_join(git_dir, *n);
+
+		gitconfig_paths(file, tree, &paths);
+	}
+	for (size_t i = 0; r == 0 && i < paths.n; i++) {
+		/* Not the tree as a whole, nor what holds it: that would be no protection but a read-only repository. */
+		if (!path_is_beneath(tree, paths.v[i]))
+			r = covers_host_path(c, paths.v[i], MOUNT_PIN, (struct origin){0}, e);
+	}
+	return r;
+}
+
+/* What runs code on the host from a git directory. tree: the work tree that it belongs to. */
+static int protect_git_dir(struct covers *c, const char *git_dir, const char *tree, struct err *e)
 {
 	static const char *const names[] = {"hooks", "config", "config.worktree", NULL};
 	int r = protect_commondir(c, git_dir, e);
@@ -79,21 +100,37 @@ static int protect_git_dir(struct covers *c, const char *git_dir, struct err *e)
 
 		r = covers_host_path(c, path, MOUNT_PIN, (struct origin){0}, e);
 	}
+	if (r == 0)
+		r = protect_configured(c, git_dir, tree, e);
 	return r == 0 ? protect_worktrees(c, git_dir, e) : r;
 }
 
-static int protect_tree(struct covers *c, const struct profile *profile, const char *repo, const char *tree, struct err *e)
+/* `.git` of a tree: the git directory, or a file or link that leads to it. */
+static int protect_dot_git(struct covers *c, const char *tree, struct err *e)
 {
-	cleanup_free char *dot_git = mem_printf("%s%s%s/.git", repo, *tree ? "/" : "", tree);
+	cleanup_free char *dot_git = path_join(tree, ".git"), *git_dir = NULL;
 	struct stat st;
-	int r = 0;
+	int r;
 
-	/* A link to the git directory elsewhere is itself what must not be replaced. */
-	if (lstat(dot_git, &st) == 0)
-		r = S_ISDIR(st.st_mode) ? protect_git_dir(c, dot_git, e) : covers_host_path(c, dot_git, MOUNT_PIN, (struct origin){0}, e);
+	if (git_is_directory(tree)) /* a bare repository is its own git directory */
+		return protect_git_dir(c, tree, tree, e);
+	if (lstat(dot_git, &st) < 0)
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		return protect_git_dir(c, dot_git, tree, e);
+	/* The link itself must not be replaced; and where it leads may lie in what the box can write. */
+	r = covers_host_path(c, dot_git, MOUNT_PIN, (struct origin){0}, e);
+	git_dir = git_dir_of(tree);
+	return r == 0 && git_dir ? protect_git_dir(c, git_dir, tree, e) : r;
+}
+
+static int protect_tree(struct covers *c, const struct profile *profile, const char *tree, struct err *e)
+{
+	int r = protect_dot_git(c, tree, e);
+
 	for (size_t i = 0; r == 0 && i < profile->workspace.protect.n; i++) {
 		const struct val_item *item = &profile->workspace.protect.items[i];
-		cleanup_free char *path = mem_printf("%s%s%s/%s", repo, *tree ? "/" : "", tree, item->text);
+		cleanup_free char *path = path_join(tree, item->text);
 
 		r = covers_host_path(c, path, MOUNT_PIN, item->from, e);
 	}
@@ -102,30 +139,33 @@ static int protect_tree(struct covers *c, const struct profile *profile, const c
 
 int protect_add(struct covers *c, const struct profile *profile, struct err *e)
 {
-	struct git_nested nested = {0};
+	const char *repo = c->plan->repo;
 	cleanup_free char *common = NULL;
+	struct git_nested nested = {0};
 	int r;
 
-	if (!c->plan->repo)
+	if (!repo)
 		return 0;
 	/* A linked work tree's repository is shared with others: held in every mode. */
-	r = git_common_dir(c->plan->repo, &common, e);
+	r = git_common_dir(repo, &common, e);
 	if (r == 0 && common)
-		r = protect_git_dir(c, common, e);
+		r = protect_git_dir(c, common, repo, e);
 	if (r < 0 || c->plan->repo_mode != REPO_WRITE)
 		return r;
-	r = protect_tree(c, profile, c->plan->repo, "", e);
+	r = protect_tree(c, profile, repo, e);
 	if (r == 0)
-		r = git_find_nested(c->plan->repo, &nested, e);
-	for (size_t i = 0; r == 0 && i < nested.trees.n; i++)
-		r = protect_tree(c, profile, c->plan->repo, nested.trees.v[i], e);
-	for (size_t i = 0; r == 0 && i < nested.git_dirs.n; i++) {
-		cleanup_free char *path = path_join(c->plan->repo, nested.git_dirs.v[i]);
+		r = git_find_nested(repo, &nested, e);
+	for (size_t i = 0; r == 0 && i < nested.trees.n; i++) {
+		cleanup_free char *tree = path_join(repo, nested.trees.v[i]);
 
-		r = protect_git_dir(c, path, e);
+		r = protect_tree(c, profile, tree, e);
+	}
+	for (size_t i = 0; r == 0 && i < nested.git_dirs.n; i++) {
+		cleanup_free char *path = path_join(repo, nested.git_dirs.v[i]);
+
+		r = protect_git_dir(c, path, path, e);
 	}
 	strv_free(&nested.trees);
 	strv_free(&nested.git_dirs);
 	return r;
 }
-

@@ -40,6 +40,7 @@ struct run_host {
 	uid_t uid;
 	gid_t gid;
 	char *const *environ;
+	bool in_box;                  /* agentbox itself runs in a box */
 };
 
 #endif

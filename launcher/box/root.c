@@ -182,14 +182,10 @@ static void add_proc(struct plan *plan)
 		return;
 	/*
 	 * A user namespace inside may mount a /proc of its own only where one without covers is in its mount namespace
-	 * (fs/namespace.c, mnt_already_visible). This one cannot be reached: a locked mount hides its directory. For uid 0 of
-	 * the host it is read-only, and so all that are made inside will be.
+	 * (fs/namespace.c, mnt_already_visible). This one cannot be reached: a locked mount hides its directory.
 	 */
 	add_dir(plan, "/.nested", 0755);
-	if (plan->host_uid == 0)
-		plan_add(plan, MOUNT_PROC, mem_strdup("/.nested/proc"), built_in)->flags = MOUNT_RO;
-	else
-		plan_add(plan, MOUNT_PROC, mem_strdup("/.nested/proc"), built_in);
+	plan_add(plan, MOUNT_PROC, mem_strdup("/.nested/proc"), built_in);
 	plan_add(plan, MOUNT_MASK, mem_strdup("/.nested"), built_in);
 }
 

@@ -34,6 +34,9 @@ static int add_bind(struct plan *plan, const char *source, const char *dest, uns
 		return r;
 	if (stat(real, &st) < 0)
 		return err_errno(e, errno, "%s", real);
+	/* The new root is stacked on it while the box is made, and would be in the copy. */
+	if (!real[1])
+		return err_set(e, EINVAL, "/ as a whole cannot be shown in the box; name the directories, or see filesystem.root");
 	normal = path_normal(dest, NULL);
 	if (!normal || !normal[1])
 		return err_set(e, EINVAL, "the place in the box is \"%s\"; write an absolute path below /", dest);

@@ -177,9 +177,9 @@ static int take_option(struct run_line *l, const char *name, const char *const a
 	if (str_eq(name, "tty"))
 		return take_tty(l, args[0], e);
 	if (str_eq(name, "event-fd"))
-		return take_fd("--event-fd", args[0], 1, &l->options.event_fd, e);
+		return take_fd("--event-fd", args[0], 3, &l->options.event_fd, e);
 	if (str_eq(name, "status-fd"))
-		return take_fd("--status-fd", args[0], 1, &l->options.status_fd, e);
+		return take_fd("--status-fd", args[0], 3, &l->options.status_fd, e);
 	if (str_eq(name, "keep-fd"))
 		return take_keep_fd(l, args[0], e);
 	if (str_eq(name, "die-with-parent"))
@@ -190,6 +190,24 @@ static int take_option(struct run_line *l, const char *name, const char *const a
 		l->options.quiet = true;
 	else if (str_eq(name, "verbose"))
 		l->options.verbose = true;
+	return 0;
+}
+
+/* Where the command can write too, it could write events of its own making. */
+static int check_streams(const struct run_line *l, struct err *e)
+{
+	const struct run_request *r = &l->options.request;
+	const struct {
+		const char *option;
+		int fd;
+	} streams[] = {{"--event-fd", l->options.event_fd}, {"--status-fd", l->options.status_fd}};
+
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t k = 0; k < r->n_keep_fds; k++)
+			if (r->keep_fds[k] == streams[i].fd)
+				return err_set(e, EINVAL, "run: %s %d is left open to the command by --keep-fd, which could write there too",
+					       streams[i].option, streams[i].fd);
+	}
 	return 0;
 }
 
@@ -205,6 +223,8 @@ static int parse_line(struct run_line *l, int argc, char **argv, struct err *e)
 			return r;
 	}
 	if (e->code)
+		return -e->code;
+	if (check_streams(l, e) < 0)
 		return -e->code;
 	if (i == argc)
 		return err_set(e, EINVAL, "run: no command; write `agentbox run [options] -- COMMAND`");

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <resolv.h>
 #include <signal.h>
@@ -136,12 +137,17 @@ static void resolver_main(int sock, pid_t parent) __attribute__((noreturn));
 static void resolver_main(int sock, pid_t parent)
 {
 	static struct pool pool;
+	struct pollfd first = {.fd = sock, .events = POLLIN};
 
 	pool.sock = sock;
 	atomic_store(&pool.threads, 1);
 	prctl(PR_SET_NAME, "agentbox-dns");
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || fd_close_from_3(&sock, 1) < 0 ||
-	    confine_resolver() < 0)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || fd_close_from_3(&sock, 1) < 0)
+		_exit(1);
+	/* Until a question is there nothing of the box's has come here, and making the filter would delay the start. */
+	while (poll(&first, 1, -1) < 0 && errno == EINTR)
+		;
+	if (confine_resolver() < 0)
 		_exit(1);
 	serve(&pool);
 	_exit(0);

@@ -50,6 +50,17 @@ int dirs_make(struct supervisor *s, struct err *e)
 	return fd < 0 ? err_errno(e, errno, "%s/events.jsonl", s->run_path) : fd;
 }
 
+#define RESERVE_BYTES (256 << 10)
+
+int dirs_reserve(const char *run_path)
+{
+	cleanup_fd int fd = open(run_path, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+	if (fd < 0 || fallocate(fd, 0, 0, RESERVE_BYTES) < 0)
+		return -1;
+	return steal_fd(&fd);
+}
+
 static int remove_path(const char *path, struct err *e)
 {
 	const char *slash = strrchr(path, '/');

@@ -9,6 +9,12 @@
 int dirs_make(struct supervisor *s, struct err *e);
 
 /*
+ * Holds disk space for the end of the record, so that a box which fills the disk (its layer, its artifacts) does not keep its
+ * own end out of it. Return: a descriptor, whose close gives the space free; -1 where the file system has no such thing.
+ */
+int dirs_reserve(const char *run_path);
+
+/*
  * Removes what the box could write and nothing needs any more: layers, work directories, skeletons, leftovers. The record
  * and the artifacts stay. Return: 0 or the first -errno with `e`; `prune` tries again.
  */

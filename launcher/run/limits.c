@@ -10,9 +10,13 @@
 
 int limits_prepare(struct supervisor *s, struct err *e)
 {
-	if (!cgroup_wanted(s->profile))
+	/*
+	 * A box that can mount cgroupfs sees the tree from its cgroup namespace's root on, with its uid's rights: that shall be a
+	 * group of its own, and not the caller's.
+	 */
+	if (!cgroup_wanted(s->profile) && !s->plan.nested_namespaces)
 		return 0;
-	return cgroup_create(s->profile, s->id, false, &s->cgroup, e);
+	return cgroup_create(s->profile, s->id, s->plan.nested_namespaces, &s->cgroup, e);
 }
 
 int limits_attach(struct supervisor *s, bool into_v2, struct err *e)

@@ -25,7 +25,7 @@
 #include "base/banned.h"
 
 /* epoll_data of each source. */
-enum source { SOURCE_CONTROL, SOURCE_INIT, SOURCE_SIGNALS, SOURCE_PARENT, SOURCE_CLOCK, SOURCE_STDIN, SOURCE_TTY, SOURCE_SECCOMP, SOURCE_EGRESS };
+enum source { SOURCE_CONTROL, SOURCE_INIT, SOURCE_SIGNALS, SOURCE_PARENT, SOURCE_CLOCK, SOURCE_STDIN, SOURCE_TTY, SOURCE_TTY_OUT, SOURCE_SECCOMP, SOURCE_EGRESS };
 
 uint64_t now_ms(void)
 {
@@ -229,6 +229,8 @@ static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *
 			r = watch(s, STDIN_FILENO, SOURCE_STDIN, EPOLLIN, e);
 		if (r == 0)
 			r = watch(s, s->terminal.master, SOURCE_TTY, EPOLLIN, e);
+		if (r == 0)
+			r = watch(s, s->terminal.out, SOURCE_TTY_OUT, 0, e);
 	}
 	if (r == 0 && msg->fds & BOX_FD_SECCOMP && next < n_fds) {
 		s->seccomp_listener = fds[next++];
@@ -253,8 +255,7 @@ static void release_streams(struct supervisor *s)
 	if (null < 0)
 		return;
 	for (int fd = 0; fd <= 1; fd++)
-		if (s->log.copy_fd != fd && s->options->status_fd != fd)
-			dup2(null, fd);
+		dup2(null, fd);
 	close(null);
 }
 
@@ -320,33 +321,42 @@ static int drain_control(struct supervisor *s, struct err *e)
 
 /* --- sources --- */
 
+static void rewatch(struct supervisor *s, int fd, enum source source, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.u32 = source};
+
+	epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &ev);
+}
+
+/* Each side is listened to only while there is room for what it says. */
+static void watch_terminal(struct supervisor *s)
+{
+	struct terminal *t = &s->terminal;
+
+	if (!s->tty_closed)
+		rewatch(s, t->master, SOURCE_TTY, terminal_events(t));
+	rewatch(s, t->out, SOURCE_TTY_OUT, terminal_out_events(t));
+	if (!s->stdin_closed)
+		rewatch(s, STDIN_FILENO, SOURCE_STDIN, t->in_len ? 0 : EPOLLIN);
+}
+
 static void on_tty(struct supervisor *s, uint32_t events)
 {
-	struct epoll_event ev = {.data.u32 = SOURCE_TTY};
-
 	if (!terminal_output(&s->terminal, events)) {
+		s->tty_closed = true;
 		unwatch(s, s->terminal.master);
-		return;
 	}
-	ev.events = terminal_events(&s->terminal);
-	epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->terminal.master, &ev);
+	watch_terminal(s);
 }
 
 static void on_stdin(struct supervisor *s)
 {
-	struct epoll_event ev = {.data.u32 = SOURCE_TTY};
-
-	if (s->terminal.in_len) { /* the box does not take it: wait for it, not for more */
-		unwatch(s, STDIN_FILENO);
-		return;
-	}
 	if (terminal_input(&s->terminal) < 0) {
+		s->stdin_closed = true;
 		unwatch(s, STDIN_FILENO);
 		signal_command(s, SIGHUP, true);
-		return;
 	}
-	ev.events = terminal_events(&s->terminal);
-	epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->terminal.master, &ev);
+	watch_terminal(s);
 }
 
 static int on_event(struct supervisor *s, const struct epoll_event *ev, struct err *e)
@@ -370,9 +380,10 @@ static int on_event(struct supervisor *s, const struct epoll_event *ev, struct e
 		return 0;
 	case SOURCE_TTY:
 		on_tty(s, ev->events);
-		/* Room again: listen to the caller again. */
-		if (!s->terminal.in_len)
-			watch(s, STDIN_FILENO, SOURCE_STDIN, EPOLLIN, NULL);
+		return 0;
+	case SOURCE_TTY_OUT:
+		terminal_flush(&s->terminal);
+		watch_terminal(s);
 		return 0;
 	case SOURCE_EGRESS:
 		return on_egress(s, e);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sodium.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "run/network.h"
 #include "run/supervisor.h"
 #include "sys/procstat.h"
+#include "sys/syscalls.h"
 
 #include "base/banned.h"
 
@@ -267,32 +269,60 @@ static int record_command_exit(struct supervisor *s, struct err *e)
 	return record_event(s, EVENT_COMMAND_EXIT, fields, e);
 }
 
+/*
+ * A host directory of the plan as it is now: only if it is still the one that the box was given, and not what the box may
+ * have put in its place. step: with the source. Return: descriptor or -errno.
+ */
+static int open_source(const char *path, const struct mount_step *step)
+{
+	cleanup_fd int fd = sys_openat2(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
+	struct stat st;
+
+	if (fd < 0 && errno == ENOSYS) /* in a box within a box, whose filter says so */
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (step->ino && (st.st_ino != step->ino || st.st_dev != step->dev))
+		return -ESTALE;
+	return steal_fd(&fd);
+}
+
+static const struct mount_step *step_at(const struct supervisor *s, const char *dest)
+{
+	for (size_t i = 0; i < s->plan.n_steps; i++)
+		if (str_eq(s->plan.steps[i].dest, dest) && s->plan.steps[i].source)
+			return &s->plan.steps[i];
+	return NULL;
+}
+
 /* What the overlay's layer holds, against what it lies on. */
 static int record_changes(struct supervisor *s, struct err *e)
 {
+	const struct mount_step *step = step_at(s, "/workspace/repo");
 	cleanup_fd int upper = -1, lower = -1;
 
-	if (!s->plan.repo_upper)
+	if (!s->plan.repo_upper || !step)
 		return 0;
 	upper = open(s->plan.repo_upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	lower = open(s->plan.repo, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	lower = open_source(s->plan.repo, step);
 	if (upper < 0 || lower < 0)
-		return err_errno(e, errno, "cannot look at the changes in %s", s->plan.repo_upper);
+		return err_errno(e, upper < 0 ? errno : -lower, "cannot look at the changes in %s", s->plan.repo_upper);
 	return changes_record(upper, lower, &s->log, e);
 }
 
 static int record_artifacts(struct supervisor *s, json_t *end, struct err *e)
 {
+	const struct mount_step *step = step_at(s, "/workspace/artifacts");
+	cleanup_fd int dir = step ? open_source(step->source, step) : -ENOENT;
 	struct artifacts_summary summary = {0};
-	cleanup_fd int dir = -1;
-	int r;
+	int r = 0;
 
-	for (size_t i = 0; i < s->plan.n_steps && dir < 0; i++)
-		if (str_eq(s->plan.steps[i].dest, "/workspace/artifacts"))
-			dir = open(s->plan.steps[i].source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return err_errno(e, errno, "cannot look at the artifacts");
-	r = artifacts_record(dir, &s->log, &summary, e);
+	if (dir >= 0) {
+		r = artifacts_record(dir, &s->log, &summary, e);
+	} else { /* within a writable grant the box can have moved it: no artifacts, and no failure of the record either */
+		summary.cut = true;
+		summary.why = "replaced";
+	}
 	json_object_set_new(end, "artifacts", artifacts_summary_json(&summary));
 	return r;
 }

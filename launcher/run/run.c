@@ -45,7 +45,8 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 		.signals = -1,
 		.parent_pidfd = -1,
 		.deadline = -1,
-		.terminal.master = -1,
+		.terminal = {.master = -1, .out = -1},
+		.reserve = -1,
 		.log.fd = -1,
 		.log.copy_fd = -1,
 		.cgroup.oom_fd = -1,
@@ -122,6 +123,7 @@ static int find_caller(struct supervisor *s, struct err *e)
 	s->host.uid = getuid();
 	s->host.gid = getgid();
 	s->host.environ = environ;
+	s->host.in_box = getenv("AGENTBOX") != NULL;
 	s->host.cwd = getcwd(NULL, 0);
 	if (!s->host.cwd)
 		return err_errno(e, errno, "the current directory");
@@ -166,7 +168,7 @@ static int make_run(struct supervisor *s, struct err *e)
  * Groups that the caller is in would still open the host's files to the box (case 31): root leaves them for the moment of
  * the clone. Another user cannot; the README says so.
  */
-static int clone_without_groups(struct clone_args *args, pid_t *pid, struct err *e)
+static int clone_without_groups(struct clone_args *args, bool in_box, pid_t *pid, struct err *e)
 {
 	gid_t groups[256];
 	int n = getgroups(256, groups);
@@ -177,7 +179,7 @@ static int clone_without_groups(struct clone_args *args, pid_t *pid, struct err 
 	*pid = sys_clone3(args);
 	if (*pid != 0 && dropped && setgroups((size_t)n, groups) < 0)
 		return err_errno(e, errno, "cannot take the caller's supplementary groups back");
-	if (*pid < 0 && getenv("AGENTBOX"))
+	if (*pid < 0 && in_box)
 		return err_errno(e, errno, "no box can be made in this box; its profile would need syscalls.nested-namespaces = yes");
 	if (*pid < 0)
 		return err_errno(e, errno, "cannot make the namespaces of the box; `agentbox doctor` says what is missing");
@@ -203,6 +205,9 @@ static int start_box(struct supervisor *s, struct err *e)
 		return err_errno(e, errno, "socketpair");
 	s->control = pair[0];
 	child_end = pair[1];
+	/* A pid 1 that does not take its messages (stopped from outside) must not stop us. */
+	if (fcntl(s->control, F_SETFL, O_NONBLOCK) < 0)
+		return err_errno(e, errno, "fcntl");
 	r = network_start(s, e);
 	if (r < 0)
 		return r;
@@ -217,7 +222,7 @@ static int start_box(struct supervisor *s, struct err *e)
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cgroup_into_fd(&s->cgroup);
 	}
-	r = clone_without_groups(&args, &s->init, e);
+	r = clone_without_groups(&args, s->host.in_box, &s->init, e);
 	if (r < 0) {
 		s->init = 0;
 		return r;
@@ -277,6 +282,7 @@ static void finish(struct supervisor *s)
 {
 	struct err e = {0};
 
+	cleanup_fd_p(&s->reserve);
 	if (s->logging && record_end(s, &e) < 0) {
 		fprintf(stderr, "agentbox: the record of run %s is not whole: %s\n", s->id, e.msg);
 		if (s->status == 0)
@@ -347,6 +353,7 @@ static int prepare(struct supervisor *s, struct err *e)
 	if (r < 0)
 		return r;
 	event_log_init(&s->log, r, s->id, s->plan.task_id);
+	s->reserve = dirs_reserve(s->run_path);
 	s->log.copy_fd = s->options->event_fd;
 	s->logging = true;
 	/* What prune must know of is in the record before it can be left behind. */

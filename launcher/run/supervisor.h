@@ -63,7 +63,8 @@ struct supervisor {
 	int deadline;           /* timerfd of the next wall-clock event, -1 without limit */
 	struct terminal terminal;
 	struct network network;
-	bool box_ready, go_sent;
+	bool box_ready, go_sent, tty_closed, stdin_closed;
+	int reserve;            /* disk space held for the end of the record, -1: none */
 	bool init_gone, command_refused, command_started, command_ended;
 	enum run_reason pending; /* why we are ending the command, if we are */
 	uint64_t kill_at_ms;    /* CLOCK_MONOTONIC; 0: no kill is due */

@@ -3,14 +3,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "sys/fd.h"
+#include "base/cleanup.h"
 
 #include "base/banned.h"
+
+static uint64_t terminal_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
 
 int terminal_start(struct terminal *t, int master, struct err *e)
 {
@@ -18,6 +28,10 @@ int terminal_start(struct terminal *t, int master, struct err *e)
 	struct winsize size;
 
 	t->master = master;
+	/* A description of its own: O_NONBLOCK on the caller's would be everybody's who shares it. */
+	t->out = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (t->out < 0)
+		return err_errno(e, errno, "standard output");
 	if (fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
 		return err_errno(e, errno, "the box's terminal");
 	if (tcgetattr(STDIN_FILENO, &t->saved) < 0)
@@ -28,7 +42,7 @@ int terminal_start(struct terminal *t, int master, struct err *e)
 		ioctl(master, TIOCSWINSZ, &size);
 	raw = t->saved;
 	cfmakeraw(&raw);
-	if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) < 0)
+	if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) < 0)
 		return err_errno(e, errno, "standard input");
 	t->raw = true;
 	return 0;
@@ -59,12 +73,31 @@ int terminal_input(struct terminal *t)
 
 uint32_t terminal_events(const struct terminal *t)
 {
-	return EPOLLIN | (t->in_len ? EPOLLOUT : 0U);
+	return (t->pending_len ? 0U : EPOLLIN) | (t->in_len ? EPOLLOUT : 0U);
+}
+
+uint32_t terminal_out_events(const struct terminal *t)
+{
+	return t->pending_len ? EPOLLOUT : 0;
+}
+
+void terminal_flush(struct terminal *t)
+{
+	ssize_t n;
+
+	if (!t->pending_len)
+		return;
+	n = write(t->out, t->pending, t->pending_len);
+	if (n > 0) {
+		memmove(t->pending, t->pending + n, t->pending_len - (size_t)n);
+		t->pending_len -= (size_t)n;
+	} else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		t->pending_len = 0; /* a caller that is gone does not stop the box */
+	}
 }
 
 int terminal_output(struct terminal *t, uint32_t events)
 {
-	char buf[TERMINAL_BUF];
 	ssize_t n;
 
 	if (events & EPOLLOUT && t->in_len) {
@@ -74,34 +107,47 @@ int terminal_output(struct terminal *t, uint32_t events)
 			t->in_len -= (size_t)n;
 		}
 	}
-	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+	if (t->pending_len || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		return 1;
-	n = read(t->master, buf, sizeof(buf));
+	n = read(t->master, t->pending, sizeof(t->pending));
 	if (n > 0) {
-		/* A caller that no longer reads does not stop the box. */
-		fd_write_all(STDOUT_FILENO, buf, (size_t)n);
+		t->pending_len = (size_t)n;
+		terminal_flush(t);
 		return 1;
 	}
 	/* EIO: the last process of the box has closed the slave. */
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+/* Until the caller's terminal has taken what is pending, or the time is up. */
+static bool flush_by(struct terminal *t, uint64_t end_ms)
+{
+	while (t->pending_len) {
+		struct pollfd pfd = {.fd = t->out, .events = POLLOUT};
+		uint64_t now = terminal_now_ms();
+
+		if (now >= end_ms || poll(&pfd, 1, (int)(end_ms - now)) <= 0)
+			return false;
+		terminal_flush(t);
+	}
+	return true;
+}
+
 void terminal_finish(struct terminal *t)
 {
-	if (t->master >= 0) {
-		/* Bounded: what is in the kernel's buffer now, not what a survivor might go on writing (there is none). */
-		for (int i = 0; i < 64; i++) {
-			char buf[TERMINAL_BUF];
-			ssize_t n = read(t->master, buf, sizeof(buf));
+	uint64_t end_ms = terminal_now_ms() + TERMINAL_FINISH_MS;
 
-			if (n <= 0)
-				break;
-			fd_write_all(STDOUT_FILENO, buf, (size_t)n);
-		}
-		close(t->master);
-		t->master = -1;
+	/* What is in the kernel's buffer; nobody is left who could go on writing. */
+	while (t->master >= 0 && flush_by(t, end_ms)) {
+		ssize_t n = read(t->master, t->pending, sizeof(t->pending));
+
+		if (n <= 0)
+			break;
+		t->pending_len = (size_t)n;
 	}
+	cleanup_fd_p(&t->master);
+	cleanup_fd_p(&t->out);
 	if (t->raw)
-		tcsetattr(STDIN_FILENO, TCSADRAIN, &t->saved);
+		tcsetattr(STDIN_FILENO, TCSANOW, &t->saved);
 	t->raw = false;
 }

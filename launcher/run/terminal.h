@@ -17,11 +17,13 @@
 
 struct terminal {
 	int master;          /* -1: no terminal */
+	int out;             /* the caller's terminal, opened again so that it never blocks; -1: none */
 	bool raw;            /* saved is to be restored */
 	struct termios saved;
 	char in[TERMINAL_BUF]; /* from the caller, not yet taken by the box */
 	size_t in_len;
-	bool in_eof;
+	char pending[TERMINAL_BUF]; /* from the box, not yet taken by the caller's terminal */
+	size_t pending_len;
 };
 
 /* master: owned from now on. Copies the caller's modes and window to it, then makes the caller's terminal raw. 0 or -errno. */
@@ -33,13 +35,18 @@ void terminal_resize(struct terminal *t);
 /* The caller typed. Return: 0; -errno where the caller's terminal is gone. */
 int terminal_input(struct terminal *t);
 
-/* The box's side is ready: writes what is waiting, and passes output on. Return: 1 more may come; 0 the box's side is closed. */
+/* The box's side is ready: writes what is waiting, and reads what it wrote. Return: 1 more may come; 0 the box's side is closed. */
 int terminal_output(struct terminal *t, uint32_t events);
 
-/* Which epoll events of the master matter now. */
-uint32_t terminal_events(const struct terminal *t);
+/* The caller's terminal takes more. What it does not take waits, and the box waits with it; the supervisor does not. */
+void terminal_flush(struct terminal *t);
 
-/* Passes on what the box wrote last, closes the master and restores the caller's terminal. */
+/* Which epoll events of the master and of `out` matter now; 0: none. */
+uint32_t terminal_events(const struct terminal *t);
+uint32_t terminal_out_events(const struct terminal *t);
+
+/* Passes on what the box wrote last, for TERMINAL_FINISH_MS at most, closes the master and restores the caller's terminal. */
+#define TERMINAL_FINISH_MS 1000
 void terminal_finish(struct terminal *t);
 
 #endif

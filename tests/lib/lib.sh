@@ -303,4 +303,5 @@ AB=$SCRATCH/bin/agentbox
 PROBES=$SCRATCH/probes
 # A shell's or a language's own directories of the caller's are no part of the tests.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-unset AGENTBOX_PROFILE AGENTBOX_TASK XDG_STATE_HOME XDG_CONFIG_HOME TMPDIR
+# AGENTBOX=1 is what a box says of itself.
+unset AGENTBOX AGENTBOX_PROFILE AGENTBOX_TASK XDG_STATE_HOME XDG_CONFIG_HOME TMPDIR

@@ -15,12 +15,13 @@ for name, request, arg in (("sti", 0x5412, b"x"), ("sti-high", 0x100005412, b"x"
     print("%s=%s" % (name, "done" if r == 0 else errno.errorcode[ctypes.get_errno()]))
 END
 	printf '%s\n' 'trap "echo resized" WINCH' 'echo waiting' 'while :; do sleep 0.05; done' >"$repo/winch.sh"
-	printf 'echo sleeping\nexec sleep 98\n' >"$repo/stop.sh"
+	# It says when it goes on: the shell has given it the terminal before that.
+	echo '$| = 1; $SIG{CONT} = sub { print "resumed\n" }; print "sleeping\n"; sleep 98 while 1' >"$repo/stop.pl"
 	pty -w 33x77 -e '[$#] ' \
 		-s 'stty size; tty\n' -e '33 77' -e '/dev/pts/0' \
 		-s 'bash winch.sh\n' -e waiting \
 		-r 44x88 -e resized -s '\x03' -e '[$#] ' -s 'stty size\n' -e '44 88\s+\S+[$#] ' \
-		-s 'sh stop.sh\n' -e 'sleeping' -s '\x1a' -e 'Stopped.*stop.sh\s+\S+[$#] ' -s 'fg\n' -e 'stop.sh\r\n' -s '\x03' -e '[$#] ' \
+		-s 'perl stop.pl\n' -e sleeping -s '\x1a' -e 'Stopped.*stop.pl\s+\S+[$#] ' -s 'fg\n' -e resumed -s '\x03' -e '[$#] ' \
 		-s 'python3 tiocsti.py\n' -e 'sti=E[A-Z]+' -e 'sti-high=E[A-Z]+' -e 'linux=E[A-Z]+' -s 'exit 7\n' \
 		-- "$AB" run -- bash --norc --noediting -i
 	is "$status" 0 'case 28+29: size, WINCH, ^Z, fg, ^C and no TIOCSTI in one run'
@@ -38,7 +39,7 @@ END
 	fi
 	pty -- "$AB" run --tty no -- python3 tiocsti.py
 	is "$(grep -c '=EPERM' "$T/out")" 3 'A1: refused on the caller'\''s own terminal, too (--tty no)'
-	rm "$repo/tiocsti.py" "$repo/winch.sh" "$repo/stop.sh"
+	rm "$repo/tiocsti.py" "$repo/winch.sh" "$repo/stop.pl"
 }
 
 ends() {

@@ -104,40 +104,43 @@ names() {
 	git clean -qfdx
 }
 
-# best OPTIONS...: the least microseconds of five starts of true.
+# best OPTIONS...: the least of five starts of true, in microseconds: of the clock, and of the CPU.
 best() {
-	local i t least=
+	local i t cpu clock=999999999 least=999999999 TIMEFORMAT='%U %S'
 
 	for i in 1 2 3 4 5; do
 		t=${EPOCHREALTIME/[.,]/}
-		box "$@" -- true </dev/null >"$T/out" 2>"$T/err" || return 1
+		cpu=$({ time box "$@" -- true </dev/null >/dev/null 2>&1; } 2>&1) || return 1
 		t=$((${EPOCHREALTIME/[.,]/} - t))
-		[ -n "$least" ] && [ "$least" -le "$t" ] || least=$t
+		cpu=$(awk '{ printf "%d", ($1 + $2) * 1000000 }' <<<"$cpu")
+		[ "$clock" -le "$t" ] || clock=$t
+		[ "$least" -le "$cpu" ] || least=$cpu
 	done
-	echo "$least"
+	echo "$clock $least"
 }
 
 many() {
-	local n zero half full slack
+	local rules zero half full zero_cpu half_cpu full_cpu
 
 	mkdir many
 	seq -f 'many/%g' 2000 | xargs touch
-	for n in 0 1000 2000; do
+	for rules in 0 1000 2000; do
 		{
 			printf '[profile]\nextends = default\n[filesystem]\n'
-			[ "$n" -eq 0 ] || seq -f "deny = $repo/many/%g" "$n"
-		} >"$T/$n.ini"
+			[ "$rules" -eq 0 ] || seq -f "deny = $repo/many/%g" "$rules"
+		} >"$T/$rules.ini"
 	done
 	run -p "$T/2000.ini" -- sh -c 'for i in 1 77 1000 1999 2000; do cat many/$i && exit 1; done 2>/dev/null; exit 0'
 	is "$status" 0 '2,000 files are closed'
-	zero=$(best -p "$T/0.ini")
-	half=$(best -p "$T/1000.ini")
-	full=$(best -p "$T/2000.ini")
-	diag "starts: $zero us without rules, $half us with 1,000, $full us with 2,000"
-	cmp_ok "${full:-999999}" -lt $((100000 + ${zero:-0})) '2,000 rules start in under 0.1 s'
-	# Twice the rules, twice the cost; a quadratic one would be four times. 10 ms for a machine that does other things.
-	slack=10000
-	cmp_ok $((full - zero)) -lt $((3 * (half - zero > 0 ? half - zero : 0) + slack)) 'and the cost is linear'
+	read -r zero zero_cpu < <(best -p "$T/0.ini")
+	read -r half half_cpu < <(best -p "$T/1000.ini")
+	read -r full full_cpu < <(best -p "$T/2000.ini")
+	diag "starts: $zero us ($zero_cpu of CPU) without rules, $half ($half_cpu) with 1,000, $full ($full_cpu) with 2,000"
+	# On a machine that does other things the clock says what those take, too; the time on the CPU does not.
+	[ "$full" -lt 100000 ] || full=$full_cpu
+	cmp_ok "$full" -lt 100000 '2,000 rules start in under 0.1 s'
+	# Twice the rules, twice the cost; a quadratic one would be four times. 10 ms for what the measure is off by.
+	cmp_ok $((full_cpu - zero_cpu)) -lt $((3 * (half_cpu > zero_cpu ? half_cpu - zero_cpu : 0) + 10000)) 'and the cost is linear'
 	run -s 'filesystem.deny=many/*' -- sh -c 'cat many/1 many/2000'
 	isnt "$status" 0 'as are 2,000 of one glob'
 	rm -r many "$T"/*.ini

@@ -57,6 +57,23 @@ tests() {
 	is "$out" '' 'case 55: the socket itself, shown read-only'
 	run -s "filesystem.read=$T/s:/workspace/scratch/s" -- python3 client.py /workspace/scratch/s/sock
 	is "$out" '' 'case 55: by filesystem.read'
+	# Where nobody can find it beforehand: bound by a relative name, or later.
+	(cd "$T/s" && exec python3 -c '
+import socket
+s = socket.socket(socket.AF_UNIX); s.bind("relative"); s.listen()
+while True: c, _ = s.accept(); c.sendall(b"hello")') &
+	own $!
+	until_true 5 test -S "$T/s/relative"
+	outside python3 client.py "$T/s/relative"
+	is "$out" 'stream hello' 'case 55: (outside a socket of a relative name answers)'
+	run --ro-bind "$T/s" /workspace/scratch/s -- python3 client.py /workspace/scratch/s/relative
+	is "$out" '' 'case 55: one whose name the kernel has only in part'
+	background --ro-bind "$T/s" /workspace/scratch/s -- \
+		sh -c 'echo up; for i in 1 2 3 4 5 6; do sleep 0.1; test -S /workspace/scratch/s/late && break; done; sleep 0.2; python3 client.py /workspace/scratch/s/late'
+	until_true 5 grep -q up "$T/out"
+	serve "$T/s/late"
+	finish
+	is "$out" up 'case 55: one that is bound while the box runs'
 	run --input "$T/s" -- python3 client.py /workspace/input/s/sock
 	is "$out" '' 'case 55: as an input'
 	for mode in read overlay; do

@@ -43,7 +43,7 @@ ok "the binary, the profiles and the manual are installed, nothing else"
 "$t/dest/opt/ab/bin/agentbox" check nosuch >"$t/log"
 grep -qF '/opt/ab/share/agentbox/profiles' "$t/log"
 ok "the installed binary looks for profiles below its PREFIX"
-! grep -qF "$here" "$t/dest/opt/ab/bin/agentbox" || ! readelf -p .rodata "$t/dest/opt/ab/bin/agentbox" | grep -qF "$here"
+! readelf -p .rodata "$t/dest/opt/ab/bin/agentbox" | grep -F "$here" >"$t/log"
 ok "it does not name the directory that it was built in"
 [ "$("$t/dest/opt/ab/bin/agentbox" --version)" = "agentbox $(sed -n 's/^VERSION = //p' "$here/config.mk")" ]
 ok "its version is configure's"

@@ -37,6 +37,7 @@ struct rig {
 	int reports;   /* our end */
 	pid_t gateway, box;
 	int to_box, from_box; /* functions to run in the box, and what they returned */
+	bool redirect;        /* see struct netns_plan */
 };
 
 /* Ends the program: a rig that does not stand tests nothing. */
@@ -111,8 +112,8 @@ static inline void rig_etc(const char *name, const char *text)
 	int fd;
 
 	snprintf(path, sizeof(path), "/etc/%s", name);
-	snprintf(made, sizeof(made), "/mnt/%s", name);
-	fd = open(made, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	snprintf(made, sizeof(made), "/mnt/%s.%d", name, (int)getpid());
+	fd = open(made, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	RIG_MUST(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	close(fd);
 	RIG_MUST(mount(made, path, NULL, MS_BIND, NULL) == 0);
@@ -210,7 +211,7 @@ static inline void rig_start(struct rig *r)
 	}
 	policy_reach(r->config.policy, &reach);
 	plan = (struct netns_plan){.ports = reach.ports, .n_ports = reach.n_ports, .nets = reach.nets, .n_nets = reach.n_nets,
-				   .any_address = reach.any_address || !r->config.synthetic};
+				   .any_address = reach.any_address || !r->config.synthetic, .redirect = r->redirect};
 	r->config.parent = getpid();
 	r->config.take_sockets = rig_take;
 	RIG_MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, reports) == 0);
@@ -230,7 +231,10 @@ static inline void rig_start(struct rig *r)
 		close(sockets[1]);
 		close(down[1]);
 		close(up[0]);
-		rig_unshare(CLONE_NEWNET);
+		rig_unshare(CLONE_NEWNET | CLONE_NEWNS);
+		rig_etc("resolv.conf", "nameserver " NETNS_OWN4 "\noptions timeout:1 attempts:5\n");
+		rig_etc("hosts", "127.0.0.1 localhost\n");
+		rig_etc("nsswitch.conf", "hosts: files dns\n");
 		rc = netns_setup(&plan, sockets[0], &failure);
 		close(sockets[0]);
 		if (rc < 0) {

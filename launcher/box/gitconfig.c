@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "box/gitconfig.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+#include "sys/fd.h"
+#include "sys/path.h"
+
+#include "base/banned.h"
+
+#define GITCONFIG_MAX (1 << 20)
+
+struct gitconfig {
+	const char *file, *tree;
+	struct strv *out;
+	int depth;
+	char section[64]; /* lower case, without subsection */
+};
+
+static void read_file(const char *file, const char *tree, struct strv *out, int depth);
+
+/* A value as git reads it: quotes go, a backslash takes the next byte, a comment ends it. Caller frees. */
+static char *value_of(const char *text)
+{
+	struct str s = {0};
+	bool quoted = false;
+	size_t end = 0; /* behind the last byte that counts */
+
+	text += strspn(text, " \t");
+	for (; *text; text++) {
+		if (*text == '"') {
+			quoted = !quoted;
+		} else if (!quoted && (*text == '#' || *text == ';')) {
+			break;
+		} else {
+			if (*text == '\\' && text[1])
+				text++;
+			str_add_n(&s, text, 1);
+			if (quoted || !isspace((unsigned char)*text))
+				end = s.len;
+		}
+	}
+	if (s.text)
+		s.text[end] = '\0';
+	return str_steal(&s);
+}
+
+static void take_path(struct gitconfig *g, const char *value, const char *base, bool is_config)
+{
+	const char *home = getenv("HOME");
+	cleanup_free char *expanded = NULL, *path = NULL;
+
+	if (value[0] == '~' && value[1] == '/' && home)
+		expanded = mem_printf("%s%s", home, value + 1);
+	path = path_normal(expanded ? expanded : value, base);
+	if (!path)
+		return;
+	strv_add(g->out, path);
+	if (is_config)
+		read_file(path, g->tree, g->out, g->depth + 1);
+}
+
+static void take_variable(struct gitconfig *g, const char *name, const char *value)
+{
+	cleanup_free char *dir = mem_strndup(g->file, (size_t)(strrchr(g->file, '/') - g->file));
+
+	if (str_eq(g->section, "core") && (strcasecmp(name, "hookspath") == 0 || strcasecmp(name, "fsmonitor") == 0))
+		take_path(g, value, g->tree, false);
+	else if ((str_eq(g->section, "include") || str_eq(g->section, "includeif")) && strcasecmp(name, "path") == 0)
+		take_path(g, value, *dir ? dir : "/", true);
+}
+
+/* "[section]", "[section "sub"]" or "[section.sub]". Return: what follows on the line. */
+static char *take_section(struct gitconfig *g, char *line)
+{
+	size_t n = 0;
+	bool quoted = false;
+
+	for (line++; isalnum((unsigned char)*line) || *line == '-'; line++)
+		if (n < sizeof(g->section) - 1)
+			g->section[n++] = (char)tolower((unsigned char)*line);
+	g->section[n] = '\0';
+	for (; *line && (quoted || *line != ']'); line++) {
+		if (*line == '\\' && line[1])
+			line++;
+		else if (*line == '"')
+			quoted = !quoted;
+	}
+	return *line ? line + 1 : line;
+}
+
+static void take_line(struct gitconfig *g, char *line)
+{
+	size_t n;
+
+	line += strspn(line, " \t\r");
+	if (*line == '[') {
+		line = take_section(g, line);
+		line += strspn(line, " \t");
+	}
+	n = strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
+	if (n) {
+		cleanup_free char *name = mem_strndup(line, n), *value = NULL;
+
+		line += n;
+		line += strspn(line, " \t");
+		if (*line != '=')
+			return;
+		value = value_of(line + 1);
+		take_variable(g, name, value);
+	}
+}
+
+static void read_file(const char *file, const char *tree, struct strv *out, int depth)
+{
+	struct gitconfig g = {.file = file, .tree = tree, .out = out, .depth = depth};
+	cleanup_free char *text = NULL;
+
+	if (depth > GITCONFIG_DEPTH || fd_read_file(AT_FDCWD, file, GITCONFIG_MAX, &text, NULL) < 0)
+		return;
+	for (char *line = text, *next; line; line = next) {
+		char *end = strchr(line, '\n');
+
+		/* A backslash before the newline goes on in the next line. */
+		while (end && end > line && end[-1] == '\\') {
+			end[-1] = ' ';
+			*end = ' ';
+			end = strchr(end, '\n');
+		}
+		next = end ? end + 1 : NULL;
+		if (end)
+			*end = '\0';
+		take_line(&g, line);
+	}
+}
+
+void gitconfig_paths(const char *file, const char *tree, struct strv *out)
+{
+	read_file(file, tree, out, 0);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Of a git configuration file, the values that name other files whose contents git runs or obeys. */
+#ifndef AGENTBOX_BOX_GITCONFIG_H
+#define AGENTBOX_BOX_GITCONFIG_H
+
+#include "base/str.h"
+
+/*
+ * core.hooksPath and core.fsmonitor (relative to `tree`), include.path and includeIf.*.path (relative to the file), as absolute
+ * normal paths, appended to out; files that are included are looked into as well, to a depth of GITCONFIG_DEPTH. git-config(1).
+ * Read by ourselves, as running git would obey the file. What cannot be read or is over 1 MiB says nothing.
+ */
+#define GITCONFIG_DEPTH 3
+void gitconfig_paths(const char *file, const char *tree, struct strv *out);
+
+#endif
