@@ -138,17 +138,24 @@ coverage:
 	$(Q)scripts/coverage $(BUILD)-cov report
 
 # --- installation ---
+# Where the host's AppArmor knows rules for user namespaces (Ubuntu 23.10 and later), the profile that grants them is installed
+# too; it holds from the next start or `apparmor_parser -r` on.
+APPARMOR_DIR = $(if $(wildcard /etc/apparmor.d/abi/4.0),/etc/apparmor.d)
+
 install: all
 	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(datadir)/profiles $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man5
 	install -m 0755 $(BUILD)/agentbox $(DESTDIR)$(bindir)/agentbox
 	$(if $(PROFILES),install -m 0644 $(PROFILES) $(DESTDIR)$(datadir)/profiles/)
 	$(if $(MAN1),install -m 0644 $(MAN1) $(DESTDIR)$(mandir)/man1/)
 	$(if $(MAN5),install -m 0644 $(MAN5) $(DESTDIR)$(mandir)/man5/)
+	$(if $(APPARMOR_DIR),install -d $(DESTDIR)$(APPARMOR_DIR))
+	$(if $(APPARMOR_DIR),sed 's|/usr/local/bin/agentbox|$(bindir)/agentbox|' scripts/agentbox.apparmor >$(DESTDIR)$(APPARMOR_DIR)/agentbox)
 
 uninstall:
 	rm -f $(DESTDIR)$(bindir)/agentbox
 	rm -f $(addprefix $(DESTDIR)$(datadir)/profiles/,$(notdir $(PROFILES)))
 	rm -f $(addprefix $(DESTDIR)$(mandir)/man1/,$(notdir $(MAN1))) $(addprefix $(DESTDIR)$(mandir)/man5/,$(notdir $(MAN5)))
+	$(if $(APPARMOR_DIR),rm -f $(DESTDIR)$(APPARMOR_DIR)/agentbox)
 	-rmdir $(DESTDIR)$(datadir)/profiles $(DESTDIR)$(datadir)
 
 DISTDIR = .

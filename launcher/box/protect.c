@@ -35,6 +35,8 @@ static int protect_commondir(struct covers *c, const char *git_dir, struct err *
 		box_path = path_join(p->dest, path_below(path, p->root));
 		if (plan_at(c->plan, box_path) != &c->plan->steps[p->step])
 			continue;
+		if (strv_has(&p->missing_common, path_below(path, p->root)))
+			continue;
 		strv_add(&p->missing_common, path_below(path, p->root));
 		covers_at(c, p, path_below(path, p->root), MOUNT_PIN, (struct origin){0});
 	}

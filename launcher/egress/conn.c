@@ -501,7 +501,7 @@ static struct conn *conn_new(struct gateway *g, int fd)
 	for (int i = 0; i < ATTEMPTS; i++)
 		c->attempts[i].source = (struct source){SOURCE_SERVER, -1};
 	for (int i = 0; i < 2; i++)
-		c->flows[i].pipe[0] = c->flows[i].pipe[1] = -1;
+		c->flows[i].pipe.fd[0] = c->flows[i].pipe.fd[1] = -1;
 	c->flows[TO_SERVER].readable = c->flows[TO_CLIENT].writable = true;
 	c->server = -1;
 	c->id = ++g->next_id;

@@ -18,9 +18,11 @@
 
 #define READ_SMALL (64 * 1024)
 #define STREAK_BULK 4               /* so many full reads in a row make it bulk */
-#define PIPE_BYTES (256 * 1024)
-#define PIPES_MAX 192               /* 48 MiB of the 64 that one user may have (pipe(7), pipe-user-pages-soft) */
-#define TURN_BYTES (2 * 1024 * 1024) /* then the others have theirs */
+#define PIPE_BIG (1024 * 1024) /* as much as pipe-max-size lets an unprivileged user have */
+#define PIPE_SMALL (256 * 1024)
+#define PIPES_BIG_BYTES (16 * 1024 * 1024) /* while so much is not yet used, pipes are big */
+#define PIPES_BYTES (48 * 1024 * 1024) /* of the 64M that one user may have (pipe(7), pipe-user-pages-soft) */
+#define TURN_BYTES (4 * 1024 * 1024) /* then the others have theirs */
 
 int conn_fd(const struct conn *c, int direction, bool source)
 {
@@ -68,38 +70,46 @@ static void flow_drop_buffer(struct flow *f)
 
 static void pipe_give(struct gateway *g, struct flow *f)
 {
-	if (f->pipe[0] < 0)
+	if (f->pipe.fd[0] < 0)
 		return;
 	if (!f->piped && g->n_pipes < sizeof(g->pipes) / sizeof(g->pipes[0])) {
-		memcpy(g->pipes[g->n_pipes++], f->pipe, sizeof(f->pipe));
+		g->pipes[g->n_pipes++] = f->pipe;
 	} else {
-		close(f->pipe[0]);
-		close(f->pipe[1]);
-		g->n_pipes_open--;
+		close(f->pipe.fd[0]);
+		close(f->pipe.fd[1]);
+		g->pipe_bytes -= f->pipe.bytes;
 	}
-	f->pipe[0] = f->pipe[1] = -1;
+	f->pipe.fd[0] = f->pipe.fd[1] = -1;
 	f->piped = 0;
+}
+
+static bool pipe_size(struct gateway *g, struct bulk_pipe *p, uint32_t bytes)
+{
+	if (fcntl(p->fd[1], F_SETPIPE_SZ, bytes) < 0)
+		return false;
+	p->bytes = bytes;
+	g->pipe_bytes += bytes;
+	return true;
 }
 
 static bool pipe_take(struct gateway *g, struct flow *f)
 {
+	struct bulk_pipe p;
+
 	if (g->n_pipes) {
-		memcpy(f->pipe, g->pipes[--g->n_pipes], sizeof(f->pipe));
+		f->pipe = g->pipes[--g->n_pipes];
 		return true;
 	}
-	if (g->n_pipes_open >= PIPES_MAX || pipe2(f->pipe, O_NONBLOCK | O_CLOEXEC) < 0) {
-		f->pipe[0] = f->pipe[1] = -1;
+	if (g->pipe_bytes + PIPE_SMALL > PIPES_BYTES || pipe2(p.fd, O_NONBLOCK | O_CLOEXEC) < 0)
 		return false;
+	if ((g->pipe_bytes < PIPES_BIG_BYTES && pipe_size(g, &p, PIPE_BIG)) || pipe_size(g, &p, PIPE_SMALL)) {
+		f->pipe = p;
+		return true;
 	}
-	/* Fails where the user's pages are used up; then copying is faster than 64K or less at a time. */
-	if (fcntl(f->pipe[1], F_SETPIPE_SZ, PIPE_BYTES) < 0) {
-		close(f->pipe[0]);
-		close(f->pipe[1]);
-		f->pipe[0] = f->pipe[1] = -1;
-		return false;
-	}
-	g->n_pipes_open++;
-	return true;
+	/* The user's pages are used up: then copying is faster than a small pipe. */
+	close(p.fd[0]);
+	close(p.fd[1]);
+	return false;
 }
 
 void flow_free(struct gateway *g, struct flow *f)
@@ -284,12 +294,12 @@ static enum pump_result splice_in(struct gateway *g, struct conn *c, int directi
 {
 	struct flow *f = &c->flows[direction];
 	int source = conn_fd(c, direction, true);
-	size_t want = budget(g, PIPE_BYTES - f->piped);
+	size_t want = budget(g, f->pipe.bytes - f->piped);
 	ssize_t n;
 
 	if (!want)
 		return at_limit(f, source);
-	n = splice(source, NULL, f->pipe[1], NULL, want, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	n = splice(source, NULL, f->pipe.fd[1], NULL, want, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	if (n > 0) {
 		f->piped += (uint32_t)n;
 		*moved += (size_t)n;
@@ -309,7 +319,7 @@ static enum pump_result splice_in(struct gateway *g, struct conn *c, int directi
 static enum pump_result splice_out(struct conn *c, int direction)
 {
 	struct flow *f = &c->flows[direction];
-	ssize_t n = splice(f->pipe[0], NULL, conn_fd(c, direction, false), NULL, f->piped, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	ssize_t n = splice(f->pipe.fd[0], NULL, conn_fd(c, direction, false), NULL, f->piped, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 
 	if (n > 0)
 		f->piped -= (uint32_t)n;
@@ -326,7 +336,7 @@ static enum pump_result splice_once(struct gateway *g, struct conn *c, int direc
 	struct flow *f = &c->flows[direction];
 	enum pump_result result = PUMP_WAIT;
 
-	if (f->readable && !f->eof && f->piped < PIPE_BYTES)
+	if (f->readable && !f->eof && f->piped < f->pipe.bytes)
 		result = splice_in(g, c, direction, moved);
 	if (result == PUMP_WAIT && f->piped && f->writable)
 		result = splice_out(c, direction);
@@ -343,7 +353,7 @@ static enum pump_result splice_once(struct gateway *g, struct conn *c, int direc
 static bool can_move(const struct flow *f)
 {
 	if (f->off < f->ready || f->piped)
-		return f->writable || (f->pipe[0] >= 0 && f->readable && !f->eof && f->piped < PIPE_BYTES);
+		return f->writable || (f->pipe.fd[0] >= 0 && f->readable && !f->eof && f->piped < f->pipe.bytes);
 	return f->readable && !f->eof;
 }
 
@@ -360,7 +370,7 @@ enum pump_result relay_pump(struct gateway *g, struct conn *c, int direction)
 
 		if (f->off < f->ready) {
 			result = relay_flush(c, direction);
-		} else if (f->pipe[0] >= 0) {
+		} else if (f->pipe.fd[0] >= 0) {
 			result = splice_once(g, c, direction, &moved);
 		} else if (!f->readable || f->eof) {
 			break;

@@ -56,6 +56,11 @@ struct timer {
 };
 TAILQ_HEAD(timer_list, timer);
 
+struct bulk_pipe {
+	int fd[2]; /* -1: none */
+	uint32_t bytes;
+};
+
 /*
  * One direction of a connection. Bytes wait in `buf` (from `off`; up to `ready` they may go on, behind that they are not yet judged)
  * or, for bulk, in a pipe.
@@ -63,7 +68,7 @@ TAILQ_HEAD(timer_list, timer);
 struct flow {
 	char *buf;
 	uint32_t cap, off, ready, len;
-	int pipe[2];
+	struct bulk_pipe pipe;
 	uint32_t piped;
 	bool readable, writable; /* the source has bytes or an end; the destination has room: as far as epoll last said */
 	bool hangup;             /* the source said that its end is near: a short read does not mean that it is empty */
@@ -164,8 +169,9 @@ struct gateway {
 	uint64_t bytes_left;
 	bool bytes_used_up;
 	bool inspect_bare;   /* bare addresses are inspected too, as a deny rule names names */
-	int pipes[32][2];    /* empty pipes for bulk, kept for the next */
-	unsigned n_pipes, n_pipes_open;
+	struct bulk_pipe pipes[16]; /* empty ones, kept for the next bulk */
+	unsigned n_pipes;
+	uint64_t pipe_bytes; /* of all that are open */
 	bool have_public6;   /* this host has a public IPv6 address */
 	bool stop, broken;
 	char scratch[SCRATCH];

@@ -123,7 +123,7 @@ static int find_caller(struct supervisor *s, struct err *e)
 	s->host.uid = getuid();
 	s->host.gid = getgid();
 	s->host.environ = environ;
-	s->host.in_box = getenv("AGENTBOX") != NULL;
+	s->host.in_box = getenv("AGENTBOX") && str_eq(getenv("AGENTBOX"), "1");
 	s->host.cwd = getcwd(NULL, 0);
 	if (!s->host.cwd)
 		return err_errno(e, errno, "the current directory");

@@ -221,7 +221,7 @@ worktree() {
 	is "$(git log --oneline | wc -l)" 2 'case 39: write mode commits to the host, overlay mode does not'
 	for mode in write overlay; do
 		run -s "workspace.repo-mode=$mode" --setenv M "$main" -- sh -c '
-			for p in hooks/pre-commit hooks/new config config.worktree commondir worktrees/tree/commondir worktrees/tree/config.worktree; do
+			for p in hooks/pre-commit hooks/new config config.worktree commondir worktrees/tree/commondir worktrees/tree/config.worktree worktrees/tree/gitdir; do
 				echo evil >"$M/.git/$p" && echo "WROTE $p"; done
 			perl -e "rename shift, shift and print qq(MOVED)" "$M/.git/hooks" "$M/.git/h2"; rm -rf "$M/.git/hooks" && echo REMOVED
 			echo "gitdir: /tmp" >.git && echo REPLACED; echo evil >"$M/README"; true'

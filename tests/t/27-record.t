@@ -107,7 +107,9 @@ copies() {
 	is "$(cat "$T/copy")" "$(cat "$(run_dir)/events.jsonl")" '--event-fd gets every event, byte for byte'
 	is "$(wc -l <"$T/status")" 1 '--status-fd gets one line'
 	is "$(json 'e[0]["reason"], e[0]["exit_code"]' 2>/dev/null <<<"$(sed 's/^{/{"type":"x",/' "$T/status")")" "exited 4" 'the end alone'
-	is "$(box --event-fd 1 -- true | json 'types[-1]')" run.end '--event-fd 1'
+	is "$(box --event-fd 3 -- echo out 3>&1 >/dev/null | json 'types[-1]')" run.end '--event-fd into a pipe'
+	run --event-fd 1 -- true
+	is "$status" 125 '--event-fd 1, which is the command'\''s: 125'
 	run --event-fd 77 -- true
 	is "$status" 125 'a descriptor that is not open: 125'
 	# A reader that is gone, or does not read, is no reason to hang or to fail the command.

@@ -76,9 +76,6 @@ within() {
 	run "${nested[@]}" -s workspace.repo-mode=write -- true
 	is "$status" 125 'write mode with protected names: refused'
 	like "$err" 'nested-namespaces = no' 'in words'
-	outer=("${nested[@]}" -s workspace.repo-mode=write -s workspace.protect=none)
-	inner -s workspace.repo-mode=read -- sh -c 'cat README'
-	is "$status $out" '0 hello' 'without any it works (write/read)'
 	outer=("${nested[@]}")
 	inner -- sh -c 'kill -TERM $$'
 	is "$status" 143 'a run in a run: a signal'

@@ -27,36 +27,40 @@ ok() {
 cp -a "$BUILD" "$t/build"
 mk() { make -s -C "$here" BUILD="$t/build" "$@" >"$t/log" 2>&1; }
 
-mk install DESTDIR="$t/dest" PREFIX=/opt/ab
+where=(DESTDIR="$t/dest" PREFIX=/opt/ab APPARMOR_DIR=/etc/apparmor.d)
+
+mk install "${where[@]}"
 ok "make install DESTDIR= PREFIX="
 (cd "$t/dest" && find . ! -type d -printf '%m %P\n' | sort -k 2) >"$t/got"
 {
+	echo "644 etc/apparmor.d/agentbox"
 	echo "755 opt/ab/bin/agentbox"
 	for f in "$here"/profiles/*.ini; do echo "644 opt/ab/share/agentbox/profiles/${f##*/}"; done
 	for f in "$here"/man/*.[15]; do echo "644 opt/ab/share/man/man${f##*.}/${f##*/}"; done
 } | sort -k 2 >"$t/want"
-# Whatever else is installed, such as an AppArmor profile, lies below /etc.
-grep -v ' etc/' "$t/got" | diff -u "$t/want" - >"$t/log"
+diff -u "$t/want" "$t/got" >"$t/log"
 ok "the binary, the profiles and the manual are installed, nothing else"
+grep -q '^profile agentbox /opt/ab/bin/agentbox ' "$t/dest/etc/apparmor.d/agentbox"
+ok "the AppArmor profile is for the binary where it is installed"
 
 # The directory that was compiled in is PREFIX's: its profile is found there, and by that alone.
 "$t/dest/opt/ab/bin/agentbox" check nosuch >"$t/log"
 grep -qF '/opt/ab/share/agentbox/profiles' "$t/log"
 ok "the installed binary looks for profiles below its PREFIX"
-! readelf -p .rodata "$t/dest/opt/ab/bin/agentbox" | grep -F "$here" >"$t/log"
+! readelf -p .rodata "$t/dest/opt/ab/bin/agentbox" | grep -F "$here/launcher" >"$t/log"
 ok "it does not name the directory that it was built in"
 [ "$("$t/dest/opt/ab/bin/agentbox" --version)" = "agentbox $(sed -n 's/^VERSION = //p' "$here/config.mk")" ]
 ok "its version is configure's"
 
-mk install DESTDIR="$t/dest" PREFIX=/opt/ab
+mk install "${where[@]}"
 ok "make install over an installation"
-mk uninstall DESTDIR="$t/dest" PREFIX=/opt/ab
+mk uninstall "${where[@]}"
 ok "make uninstall"
 find "$t/dest" ! -type d >"$t/log"
 [ ! -s "$t/log" ] && [ ! -e "$t/dest/opt/ab/share/agentbox" ]
 ok "nothing of it stays"
 touch "$t/mine.ini" && mkdir -p "$t/dest/opt/ab/share/agentbox/profiles" && mv "$t/mine.ini" "$t/dest/opt/ab/share/agentbox/profiles/" &&
-	mk uninstall DESTDIR="$t/dest" PREFIX=/opt/ab && [ -e "$t/dest/opt/ab/share/agentbox/profiles/mine.ini" ]
+	mk uninstall "${where[@]}" && [ -e "$t/dest/opt/ab/share/agentbox/profiles/mine.ini" ]
 ok "make uninstall leaves what others put there"
 
 # --- dist ---
