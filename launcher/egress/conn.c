@@ -113,6 +113,10 @@ static void bury(struct gateway *g, struct conn *c, bool reset_client, bool rese
 	source_close(&c->client);
 	flow_free(g, &c->flows[TO_SERVER]);
 	flow_free(g, &c->flows[TO_CLIENT]);
+	if (c->h2)
+		h2_free(c->h2);
+	free(c->h2);
+	c->h2 = NULL;
 	if (c->queued)
 		TAILQ_REMOVE(&g->ready, c, ready_entry);
 	c->queued = false;

@@ -4,8 +4,10 @@
  * request on 80. Servers that hold many sites would else carry any of them (domain fronting). On other ports the server may
  * speak first, so nothing is waited for there.
  */
+#include <errno.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/str.h"
 #include "egress/state.h"
 #include "egress/tls.h"
@@ -124,20 +126,27 @@ static void take_upgrade(struct conn *c, const struct http_head *h)
 	c->watch = (struct http_watch){0};
 }
 
-static bool take_head(struct gateway *g, struct conn *c, const struct http_head *h)
+/* Who is asked for in a request: the name that the connection is for; an address only where it is for a bare one. */
+static bool check_target(struct gateway *g, struct conn *c, const struct target *t)
 {
 	char text[ADDRESS_TEXT_MAX];
 
+	if (t->name[0])
+		return check_name(g, c, t->name);
+	if (!c->host)
+		return true;
+	conn_deny_reason(g, c, VERDICT_NAME_MISMATCH, address_text(&t->addr, text));
+	return false;
+}
+
+static bool take_head(struct gateway *g, struct conn *c, const struct http_head *h)
+{
 	if (h->form == HTTP_AUTHORITY || h->secure || (c->host && !h->has_host && h->form != HTTP_ABSOLUTE)) {
 		conn_deny_reason(g, c, VERDICT_NOT_HTTP, NULL);
 		return false;
 	}
-	if (h->host.name[0] && !check_name(g, c, h->host.name))
+	if (!check_target(g, c, &h->host))
 		return false;
-	if (!h->host.name[0] && c->host) {
-		conn_deny_reason(g, c, VERDICT_NAME_MISMATCH, address_text(&h->host.addr, text));
-		return false;
-	}
 	c->requests++;
 	take_upgrade(c, h);
 	c->flows[TO_SERVER].ready += (uint32_t)h->len;
@@ -146,6 +155,44 @@ static bool take_head(struct gateway *g, struct conn *c, const struct http_head 
 	c->filter = FILTER_BODY;
 	passed(g, c);
 	return true;
+}
+
+/* HTTP/2 from the first byte on. The server's settings may be waited for, so what is not a request passes. */
+static void start_h2(struct gateway *g, struct conn *c)
+{
+	c->h2 = mem_alloc(sizeof(*c->h2));
+	h2_init(c->h2);
+	c->flows[TO_SERVER].ready += HTTP_H2_PREFACE_LEN;
+	c->filter = FILTER_H2;
+	passed(g, c);
+}
+
+struct h2_asker {
+	struct gateway *g;
+	struct conn *c;
+};
+
+static bool check_authority(void *arg, const struct target *authority)
+{
+	struct h2_asker *a = arg;
+
+	return check_target(a->g, a->c, authority);
+}
+
+/* As run_head. */
+static int run_h2(struct gateway *g, struct conn *c)
+{
+	struct flow *f = &c->flows[TO_SERVER];
+	struct h2_asker asker = {g, c};
+	int64_t n = h2_feed(c->h2, (const uint8_t *)f->buf + f->ready, f->len - f->ready, check_authority, &asker);
+
+	if (n >= 0) {
+		f->ready += (uint32_t)n;
+		return 0;
+	}
+	if (n != -EACCES)
+		conn_deny_reason(g, c, VERDICT_NOT_HTTP, NULL);
+	return -1;
 }
 
 /* Return: 1 to go on, 0 to wait for bytes, -1 where it was denied. */
@@ -161,6 +208,12 @@ static int run_head(struct gateway *g, struct conn *c)
 		return 0;
 	case HTTP_HEAD:
 		return take_head(g, c, &h) ? 1 : -1;
+	case HTTP_H2:
+		if (!c->requests) {
+			start_h2(g, c);
+			return 1;
+		}
+		/* fall through */
 	default:
 		conn_deny_reason(g, c, VERDICT_NOT_HTTP, NULL);
 		return -1;
@@ -203,6 +256,9 @@ bool inspect_run(struct gateway *g, struct conn *c)
 		case FILTER_BODY:
 		case FILTER_ONE_BODY:
 			rc = run_body(g, c);
+			break;
+		case FILTER_H2:
+			rc = run_h2(g, c);
 			break;
 		default:
 			return true;

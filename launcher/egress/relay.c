@@ -107,6 +107,7 @@ static bool pipe_take(struct gateway *g, struct flow *f)
 		return true;
 	}
 	/* The user's pages are used up: then copying is faster than a small pipe. */
+	f->streak = 0;
 	close(p.fd[0]);
 	close(p.fd[1]);
 	return false;

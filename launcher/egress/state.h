@@ -9,6 +9,7 @@
 
 #include "egress/address.h"
 #include "egress/gateway.h"
+#include "egress/h2.h"
 #include "egress/http.h"
 #include "egress/names.h"
 #include "egress/policy.h"
@@ -106,6 +107,7 @@ enum filter {
 	FILTER_HTTP,    /* the Host of the next request */
 	FILTER_BODY,    /* the request's body, then FILTER_HTTP or FILTER_UPGRADE */
 	FILTER_UPGRADE, /* the answer decides whether more requests come, or another protocol */
+	FILTER_H2,      /* the authority of each request of HTTP/2 */
 	FILTER_ONE_BODY, /* the body of the one request that a proxy's absolute URL stands for, then FILTER_DROP */
 	FILTER_DROP,    /* what comes is read and thrown away */
 };
@@ -140,6 +142,7 @@ struct conn {
 	size_t scanned;
 	struct http_body body;
 	struct http_watch watch;
+	struct h2 *h2;            /* FILTER_H2; owned */
 	bool upgrade_pending;
 	uint32_t requests;        /* heads that were judged */
 	uint64_t started_ms;

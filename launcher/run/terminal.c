@@ -30,6 +30,9 @@ int terminal_start(struct terminal *t, int master, struct err *e)
 	t->master = master;
 	/* A description of its own: O_NONBLOCK on the caller's would be everybody's who shares it. */
 	t->out = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	t->out_blocks = t->out < 0;
+	if (t->out_blocks)
+		t->out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	if (t->out < 0)
 		return err_errno(e, errno, "standard output");
 	if (fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
@@ -83,11 +86,18 @@ uint32_t terminal_out_events(const struct terminal *t)
 
 void terminal_flush(struct terminal *t)
 {
+	struct pollfd pfd = {.fd = t->out, .events = POLLOUT};
+	size_t len = t->pending_len;
 	ssize_t n;
 
-	if (!t->pending_len)
+	/* A terminal that is writable takes this much without waiting (drivers/tty/n_tty.c, n_tty_poll: WAKEUP_CHARS). */
+	if (t->out_blocks && (poll(&pfd, 1, 0) <= 0 || !(pfd.revents & POLLOUT)))
 		return;
-	n = write(t->out, t->pending, t->pending_len);
+	if (t->out_blocks && len > 128)
+		len = 128;
+	if (!len)
+		return;
+	n = write(t->out, t->pending, len);
 	if (n > 0) {
 		memmove(t->pending, t->pending + n, t->pending_len - (size_t)n);
 		t->pending_len -= (size_t)n;

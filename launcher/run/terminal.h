@@ -18,6 +18,7 @@
 struct terminal {
 	int master;          /* -1: no terminal */
 	int out;             /* the caller's terminal, opened again so that it never blocks; -1: none */
+	bool out_blocks;     /* it is another user's (su) and could not be opened again: written to in small pieces */
 	bool raw;            /* saved is to be restored */
 	struct termios saved;
 	char in[TERMINAL_BUF]; /* from the caller, not yet taken by the box */
