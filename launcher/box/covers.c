@@ -373,10 +373,10 @@ void covers_free(struct covers *c)
 }
 
 /*
- * Two reasons beside missing names. A mount over a name of the host's is gone when the host renames another file onto that name (fs/namei.c, detach_mounts): an
- * editor that saves a denied file would open it to the box; the names of an overlay are its own. And a read-only bind lets
- * connect(2) through to the sockets in it, also to those that are bound later; an overlay's inodes are not the bound ones
- * (net/unix/af_unix.c, unix_find_bsd).
+ * Two reasons beside missing names. A mount over a name of the host's is gone when the host renames another file onto that
+ * name (fs/namei.c, detach_mounts): an editor that saves a denied file would open it to the box; the names of an overlay are
+ * its own. And a read-only bind lets connect(2) through to the sockets in it, also to those that are bound later; an
+ * overlay's inodes are not the bound ones (net/unix/af_unix.c, unix_find_bsd).
  */
 static bool needs_overlay(const struct covers *c, const struct place *p)
 {

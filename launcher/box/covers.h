@@ -3,10 +3,11 @@
  * Mounts that cover: what `deny` (box/deny.c) and `protect` (box/protect.c) come to. They follow every other step: a cover
  * wins wherever it stands.
  *
- * A path that is there gets a mount over it, in an overlay's view of its place: see needs_overlay. A name that is not there, in a place that the command can write to on the
- * host, must stay uncreatable and yet leave nothing behind on the host: the writable bind becomes an overlay whose upper is
- * the real directory and whose lower is a skeleton with just the missing names, and they are covered in the merged view.
- * What leads to a covered path on the host is bound onto itself, so that it cannot be moved away from under it.
+ * A path that is there gets a mount over it, in an overlay's view of its place: see needs_overlay. A name that is not there,
+ * in a place that the command can write to on the host, must stay uncreatable and yet leave nothing behind on the host: the
+ * writable bind becomes an overlay whose upper is the real directory and whose lower is a skeleton with just the missing
+ * names, and they are covered in the merged view. What leads to a covered path on the host is bound onto itself, so that it
+ * cannot be moved away from under it.
  */
 #ifndef AGENTBOX_BOX_COVERS_H
 #define AGENTBOX_BOX_COVERS_H

@@ -25,8 +25,8 @@ char *git_dir_of(const char *tree);
 
 /*
  * Repositories beneath `repo`, as paths relative to it: directories that hold a ".git", and the git directories of
- * submodules (.git/modules/NAME) and of bare repositories. Not `repo` itself. Symbolic links are not followed. Return: 0; -E2BIG with `e` where the
- * tree is too large to look through.
+ * submodules (.git/modules/NAME) and of bare repositories. Not `repo` itself. Symbolic links are not followed.
+ * Return: 0; -E2BIG with `e` where the tree is too large to look through.
  */
 struct git_nested {
 	struct strv trees;    /* "vendor/lib": a work tree */

@@ -25,7 +25,10 @@ struct box_probe {
 	struct netns_failure gateway;
 };
 
-/* state: the state directory, open; a directory is made in it and removed. -1: the overlay is not tried. Return: 0 or -errno (no child could be had). */
+/*
+ * state: the state directory, open; a directory is made in it and removed. -1: the overlay is not tried.
+ * Return: 0 or -errno (no child could be had).
+ */
 int box_probe(int state, struct box_probe *out, struct err *e);
 
 #endif

@@ -64,18 +64,34 @@ static bool fits_real(struct gateway *g, struct conn *c, const char *name)
 	return false;
 }
 
-/* name: normal. Return: false where it was denied. */
-static bool check_name(struct gateway *g, struct conn *c, const char *name)
+/*
+ * May the stream be for it? The name that the connection is for, or with a bare address any that no rule denies; an address only
+ * where the connection is for a bare one. *denied: the deny rule's verdict, where that is why.
+ */
+static bool fits(struct gateway *g, struct conn *c, const struct target *t, struct verdict *denied)
 {
-	struct verdict v = policy_denied_name(g->policy, name, c->port);
-
-	if (!v.allowed) {
-		conn_deny(g, c, v, name);
+	*denied = (struct verdict){.allowed = true};
+	if (!t->name[0])
+		return !c->host;
+	*denied = policy_denied_name(g->policy, t->name, c->port);
+	if (!denied->allowed)
 		return false;
-	}
-	if (!c->host || str_eq(c->host->name, name) || (c->real && !c->opened && fits_real(g, c, name)))
+	return !c->host || str_eq(c->host->name, t->name) || (c->real && !c->opened && fits_real(g, c, t->name));
+}
+
+/* Return: false where it was denied. */
+static bool check_target(struct gateway *g, struct conn *c, const struct target *t)
+{
+	char text[ADDRESS_TEXT_MAX];
+	const char *seen = t->name[0] ? t->name : address_text(&t->addr, text);
+	struct verdict denied;
+
+	if (fits(g, c, t, &denied))
 		return true;
-	conn_deny_reason(g, c, VERDICT_NAME_MISMATCH, name);
+	if (denied.allowed)
+		conn_deny_reason(g, c, VERDICT_NAME_MISMATCH, seen);
+	else
+		conn_deny(g, c, denied, seen);
 	return false;
 }
 
@@ -88,13 +104,13 @@ static void passed(struct gateway *g, struct conn *c)
 static bool run_tls(struct gateway *g, struct conn *c)
 {
 	struct flow *f = &c->flows[TO_SERVER];
-	char name[HOSTNAME_MAX + 1];
+	struct target t = {.port = 0};
 
-	switch (tls_hello_name((const uint8_t *)f->buf + f->ready, f->len - f->ready, name)) {
+	switch (tls_hello_name((const uint8_t *)f->buf + f->ready, f->len - f->ready, t.name)) {
 	case TLS_MORE:
 		return true;
 	case TLS_FOUND:
-		if (!check_name(g, c, name))
+		if (!check_target(g, c, &t))
 			return false;
 		break;
 	case TLS_NONE: /* clients name no address */
@@ -124,19 +140,6 @@ static void take_upgrade(struct conn *c, const struct http_head *h)
 	if (h->upgrade && !c->upgrade_pending)
 		http_head_hide_upgrade(f->buf + f->ready, h);
 	c->watch = (struct http_watch){0};
-}
-
-/* Who is asked for in a request: the name that the connection is for; an address only where it is for a bare one. */
-static bool check_target(struct gateway *g, struct conn *c, const struct target *t)
-{
-	char text[ADDRESS_TEXT_MAX];
-
-	if (t->name[0])
-		return check_name(g, c, t->name);
-	if (!c->host)
-		return true;
-	conn_deny_reason(g, c, VERDICT_NAME_MISMATCH, address_text(&t->addr, text));
-	return false;
 }
 
 static bool take_head(struct gateway *g, struct conn *c, const struct http_head *h)
@@ -170,27 +173,33 @@ static void start_h2(struct gateway *g, struct conn *c)
 struct h2_asker {
 	struct gateway *g;
 	struct conn *c;
+	struct target refused;
 };
 
+/* Only looks: a denial frees what h2_feed is reading. */
 static bool check_authority(void *arg, const struct target *authority)
 {
 	struct h2_asker *a = arg;
+	struct verdict denied;
 
-	return check_target(a->g, a->c, authority);
+	a->refused = *authority;
+	return fits(a->g, a->c, authority, &denied);
 }
 
 /* As run_head. */
 static int run_h2(struct gateway *g, struct conn *c)
 {
 	struct flow *f = &c->flows[TO_SERVER];
-	struct h2_asker asker = {g, c};
+	struct h2_asker asker = {.g = g, .c = c};
 	int64_t n = h2_feed(c->h2, (const uint8_t *)f->buf + f->ready, f->len - f->ready, check_authority, &asker);
 
 	if (n >= 0) {
 		f->ready += (uint32_t)n;
 		return 0;
 	}
-	if (n != -EACCES)
+	if (n == -EACCES)
+		check_target(g, c, &asker.refused);
+	else
 		conn_deny_reason(g, c, VERDICT_NOT_HTTP, NULL);
 	return -1;
 }

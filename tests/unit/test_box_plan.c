@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "box/env.h"
+#include "box/gitconfig.h"
 #include "box/gitrepo.h"
 #include "box/glob.h"
 #include "box/plan.h"
@@ -141,6 +142,8 @@ static void test_git_worktree(void **state)
 
 	(void)state;
 	put("main/.git/HEAD", "ref: refs/heads/main\n");
+	put("main/.git/objects/x", "");
+	put("main/.git/refs/x", "");
 	put("main/.git/worktrees/w/commondir", "../..\n");
 	snprintf(text, sizeof(text), "%s/w/.git\n", root);
 	put("main/.git/worktrees/w/gitdir", text);
@@ -162,6 +165,31 @@ static void test_git_worktree(void **state)
 	snprintf(text, sizeof(text), "gitdir: %s/evil2/fake\n", root);
 	put("evil2/.git", text);
 	assert_int_equal(git_common_dir(at("evil2"), &common, &e), -EINVAL);
+	/* All three files in the tree, which lies under a directory of the name that git uses. */
+	put("home/worktrees/proj/.git", "gitdir: .\n");
+	put("home/worktrees/proj/commondir", "../..\n");
+	put("home/worktrees/proj/gitdir", ".git\n");
+	assert_int_equal(git_common_dir(at("home/worktrees/proj"), &common, &e), -EINVAL);
+	assert_null(common);
+}
+
+static void test_git_config(void **state)
+{
+	struct strv paths = {0};
+
+	(void)state;
+	put("c/.git/config", "# a comment\n[core]\n\thooksPath = tools/hooks ; here\n[Include]\n\tpath = \"../team config\"\n"
+			     "[includeIf \"gitdir:~/x/\"]\n\tpath = /etc/else\n[core \"sub]\\\"x\"] FSMONITOR = a\\\nb\n"
+			     "[other]\n\tpath = not/this\n[core]\n\thookspath\n");
+	put("c/team config", "[core]\nfsmonitor=bin/watch\n[include]\npath=\"team config\"\n"); /* includes itself */
+	gitconfig_paths(at("c/.git/config"), at("c"), &paths);
+	assert_true(strv_has(&paths, at("c/tools/hooks")));
+	assert_true(strv_has(&paths, at("c/team config")));
+	assert_true(strv_has(&paths, at("c/bin/watch")));
+	assert_true(strv_has(&paths, "/etc/else"));
+	for (size_t i = 0; i < paths.n; i++)
+		assert_null(strstr(paths.v[i], "not/this"));
+	strv_free(&paths);
 }
 
 static void test_git_nested(void **state)
@@ -227,6 +255,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_glob),       cmocka_unit_test(test_git_top),          cmocka_unit_test(test_git_worktree),
+		cmocka_unit_test(test_git_config),
 		cmocka_unit_test(test_git_nested), cmocka_unit_test(test_loader_variables), cmocka_unit_test(test_plan_lookups),
 	};
 
