@@ -91,8 +91,11 @@ static char *real_as_far(const char *path)
 		cleanup_free char *real = realpath(head, NULL);
 		char *slash;
 
-		if (real)
-			return path_join(real, path_below(path, head));
+		if (real) {
+			cleanup_free char *whole = path_join(real, path_below(path, head));
+
+			return path_normal(whole, NULL); /* beyond what exists ".." is text too */
+		}
 		slash = strrchr(head, '/');
 		if ((errno != ENOENT && errno != ENOTDIR) || slash == head)
 			return NULL;
@@ -104,7 +107,7 @@ static char *real_as_far(const char *path)
 static int cover_link(struct covers *c, struct place *p, const char *link_rel, const char *rest, enum mount_op op,
 		      struct origin from, int links, struct err *e)
 {
-	cleanup_free char *link = path_join(p->root, link_rel), *base = NULL, *normal = NULL, *full = NULL, *real = NULL;
+	cleanup_free char *link = path_join(p->root, link_rel), *base = NULL, *whole = NULL, *full = NULL, *real = NULL;
 	char target[PATH_MAX];
 	ssize_t n = readlink(link, target, sizeof(target) - 1);
 
@@ -113,11 +116,11 @@ static int cover_link(struct covers *c, struct place *p, const char *link_rel, c
 	target[n] = '\0';
 	if (p->writable_host || p->overlay)
 		covers_at(c, p, link_rel, op, from);
-	/* A dangling link among those that the target goes through ends here too: the text is all there is of it. */
+	/* As it is, not as text: in "d/../x" the ".." is the parent of where `d` leads. */
 	base = mem_strndup(link, (size_t)(strrchr(link, '/') - link));
-	normal = path_normal(target, *base ? base : "/");
-	full = normal ? path_join(normal, rest) : NULL;
-	real = full ? real_as_far(full) : NULL;
+	whole = *target == '/' ? mem_strdup(target) : mem_printf("%s/%s", base, target);
+	full = path_join(whole, rest);
+	real = real_as_far(full);
 	if (!real || links == LINKS_MAX) /* a loop leads nowhere */
 		return 0;
 	return cover_shown_from(c, real, op, from, links + 1, e) < 0 ? -e->code : 0;

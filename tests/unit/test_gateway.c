@@ -36,7 +36,8 @@ static const char hosts[] = "127.0.0.1 localhost loop.test\n"
 			    "203.0.113.99 many.test\n"
 			    "2001:db8::1 many.test\n"
 			    SILENT " silent.test\n"
-			    "203.0.113.99 dead.test\n";
+			    "203.0.113.99 dead.test\n"
+			    "203.0.113.8 h2.test\n";
 
 /* --- servers --- */
 
@@ -171,6 +172,7 @@ static int group_setup(void **state)
 	start_server(SERVER, 9, SINK);
 	start_server(SERVER, 8080, HTTP);
 	start_server(SERVER, 66, RESET);
+	start_server("203.0.113.8", 80, ECHO_);
 	start_server("2001:db8::1", 7, ECHO_);
 	start_server("10.9.0.1", 7, ECHO_);
 	start_server("127.0.0.1", 7, ECHO_);
@@ -751,7 +753,6 @@ static int box_http(void *arg)
 	CHECK(talk(connect_name("a.test", 80), LIT("GET / HTTP/1.0\r\n\r\n"), "403", buf, sizeof(buf)));
 	CHECK(talk(connect_name("a.test", 80), LIT("GET / HTTP/1.1\nHost: a.test\n\n"), "403", buf, sizeof(buf)));
 	CHECK(talk(connect_name("a.test", 80), LIT("GET / HTTP/1.1\r\nHost: a.test\r\nHost: b.test\r\n\r\n"), "403", buf, sizeof(buf)));
-	CHECK(talk(connect_name("a.test", 80), LIT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "403", buf, sizeof(buf)));
 	/* byte by byte */
 	fd = connect_name("a.test", 80);
 	for (const char *p = "GET /slow HTTP/1.1\r\nHost: a.test\r\n\r"; *p; p++)
@@ -787,6 +788,75 @@ static void test_http(void **state)
 	assert_int_equal(e.reason, VERDICT_NAME_MISMATCH);
 	assert_string_equal(e.name, "a.test");
 	assert_string_equal(e.seen, "b.test");
+	rig_stop(&r);
+}
+
+/* HTTP/2 with prior knowledge: unchanged to the server, and each request's authority is looked at. */
+static int box_h2(void *arg)
+{
+	static const char start[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+	static const char good[] = "\0\0\x0a\x01\x05\0\0\0\x01\x82\x41\x07h2.test", more[] = "\0\0\x02\x01\x05\0\0\0\x03\x82\xbe";
+	static const char bad[] = "\0\0\x09\x01\x05\0\0\0\x05\x82\x41\x06" "b.test";
+	char buf[256];
+	int fd = connect_name("h2.test", 80);
+
+	(void)arg;
+	/* what is before the first request passes by itself: clients may wait for the server's settings */
+	CHECK(fd >= 0 && write(fd, start, sizeof(start) - 1) == sizeof(start) - 1);
+	CHECK(recv(fd, buf, sizeof(start) - 1, MSG_WAITALL) == sizeof(start) - 1 && memcmp(buf, start, sizeof(start) - 1) == 0);
+	CHECK(write(fd, good, sizeof(good) - 1) == sizeof(good) - 1);
+	CHECK(recv(fd, buf, sizeof(good) - 1, MSG_WAITALL) == sizeof(good) - 1 && memcmp(buf, good, sizeof(good) - 1) == 0);
+	CHECK(write(fd, more, sizeof(more) - 1) == sizeof(more) - 1);
+	CHECK(recv(fd, buf, sizeof(more) - 1, MSG_WAITALL) == sizeof(more) - 1);
+	CHECK(write(fd, bad, sizeof(bad) - 1) == sizeof(bad) - 1);
+	CHECK(recv(fd, buf, 1, 0) < 0 && errno == ECONNRESET);
+	return 0;
+}
+
+static void test_h2(void **state)
+{
+	struct rig r = {.reports = -1};
+	struct egress_report e;
+
+	(void)state;
+	begin(&r, "h2.test:80", "");
+	rig_start(&r);
+	RUN(&r, box_h2);
+	do
+		e = next(&r, EGRESS_CONNECT);
+	while (e.outcome != EGRESS_DENIED);
+	assert_int_equal(e.reason, VERDICT_NAME_MISMATCH);
+	assert_string_equal(e.seen, "b.test");
+	assert_int_equal(next(&r, EGRESS_CLOSE).end, EGRESS_END_DENIED);
+	rig_stop(&r);
+}
+
+/* More reports than the queue holds, and nobody reads them: the gateway goes on, and says how many were lost. */
+static int box_flood(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 3000; i++)
+		CHECK(dns_ask("no.test", 1).rcode == 3);
+	CHECK(echo_works(connect_name("a.test", 7), 10));
+	return 0;
+}
+
+static void test_lost_reports(void **state)
+{
+	struct rig r = {.reports = -1};
+	struct egress_report e;
+	unsigned denied = 0, lost = 0;
+
+	(void)state;
+	begin(&r, "a.test:7", "");
+	rig_start(&r);
+	RUN(&r, box_flood);
+	while (rig_report(&r, &e, 500) == 1) {
+		denied += e.type == EGRESS_DNS && e.outcome == EGRESS_DENIED;
+		lost += e.type == EGRESS_LOST ? e.count : 0;
+	}
+	assert_true(denied > 1000 && lost > 0);
+	assert_int_equal(denied + lost, 3000 + 3); /* and the three of the connection at the end */
 	rig_stop(&r);
 }
 
@@ -1213,6 +1283,8 @@ int main(void)
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_slow_and_many),
 		cmocka_unit_test(test_http),
+		cmocka_unit_test(test_h2),
+		cmocka_unit_test(test_lost_reports),
 		cmocka_unit_test(test_tls),
 		cmocka_unit_test(test_uninspected),
 		cmocka_unit_test(test_star),

@@ -214,18 +214,14 @@ static void test_streams(void **state)
 /* A block that is not whole is held back with its frame's header. */
 static void test_held_back(void **state)
 {
-	struct h2 h;
-
 	(void)state;
-	h2_init(&h);
 	for (size_t n = 15; n < 33; n++) {
-		struct h2 fresh;
+		struct h2 h;
 
-		h2_init(&fresh);
-		assert_int_equal(h2_feed(&fresh, LIT(SETTINGS HEADERS) - (33 - n), check, NULL), 15);
-		h2_free(&fresh);
+		h2_init(&h);
+		assert_int_equal(h2_feed(&h, (const uint8_t *)SETTINGS HEADERS, n, check, NULL), 15);
+		h2_free(&h);
 	}
-	h2_free(&h);
 }
 
 static void test_huffman(void **state)

@@ -1,0 +1,115 @@
+# shellcheck shell=bash
+# For the tests of egress: servers, names and addresses of the test's own, in a network and mount namespace that the whole test
+# file runs in. Nothing leaves it. Sourced instead of lib.sh, as the first thing:
+#
+#	. "$(dirname "$0")/../lib/net.sh"
+#	tests() { run --allow web.test -- curl -s http://web.test/; is "$out" 'hello web.test' '...'; }
+#	net_start && for_each_user tests
+#	done_testing
+#
+# The documentation ranges count as public. They, and the private ranges that names are made to point to, are local by a route
+# and not by an address: the servers answer there, and yet they are not addresses of this host, which are closed to names.
+# 198.51.100.7 is one. What names there are: net/serve.py.
+
+if [ -z "${NET_INSIDE-}" ]; then
+	if [ "$(id -u)" -eq 0 ]; then
+		unshare -n -m true 2>/dev/null || { echo "1..0 # SKIP network namespaces"; exit 0; }
+		NET_INSIDE=1 exec unshare -n -m --propagation private bash "$0"
+	fi
+	# As root of a user namespace, and then as oneself in another.
+	unshare -r -n -m true 2>/dev/null || { echo "1..0 # SKIP network namespaces"; exit 0; }
+	NET_INSIDE=$(id -u):$(id -g) exec unshare -r -n -m --propagation private bash "$0"
+fi
+
+# lib.sh makes the scratch directory; in a user namespace it is made by whoever the tests run as.
+NET_FILES=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/net
+case $NET_INSIDE in
+*:*)
+	if [ -z "${NET_READY-}" ]; then
+		NET=$(mktemp -d "${TMPDIR:-/tmp}/agentbox-net.XXXXXX") || exit 1
+		trap 'rm -rf "$NET"' EXIT
+	fi
+	;;
+*)
+	# shellcheck source=tests/lib/lib.sh
+	. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+	: "${NET:=$SCRATCH/net}"
+	;;
+esac
+export NET NET_INSIDE
+
+net_addresses() {
+	local net
+
+	ip link set lo up || return
+	ip addr add 198.51.100.7/32 dev lo || return
+	for net in 203.0.113.0/24 192.0.2.0/24 10.0.0.0/8 192.168.0.0/16 169.254.0.0/16 100.64.0.0/10; do
+		ip route add local "$net" dev lo || return
+	done
+	if ip -6 addr add 2001:db8:ffff::1/128 dev lo nodad 2>/dev/null; then
+		ip -6 route add local 2001:db8::/32 dev lo || return
+		ip -6 route add local fd00:1::/64 dev lo || return
+	fi
+	# What answers nothing at all.
+	nft -f - <<-'NFT'
+		table ip silence {
+			chain input { type filter hook input priority 0; ip daddr 192.0.2.99 drop; }
+		}
+	NFT
+}
+
+# The resolver asks the test's own name server, and no other file.
+net_names() {
+	echo 'nameserver 127.0.0.1' >"$NET/resolv.conf"
+	printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$NET/nsswitch.conf"
+	printf '127.0.0.1 localhost\n203.0.113.10 file.test\n' >"$NET/hosts"
+	chmod 0644 "$NET"/*.conf "$NET/hosts"
+	mount --bind "$NET/resolv.conf" "$(readlink -f /etc/resolv.conf)" || return
+	mount --bind "$NET/nsswitch.conf" /etc/nsswitch.conf || return
+	mount --bind "$NET/hosts" /etc/hosts
+}
+
+# A certificate authority, and one certificate for all names of the test.
+net_certificates() {
+	(
+		cd "$NET" || exit
+		openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj '/CN=agentbox test CA' -keyout ca.key -out ca.pem
+		openssl req -newkey rsa:2048 -nodes -subj /CN=web.test -keyout server.key -out server.csr
+		printf 'subjectAltName=DNS:*.test,DNS:*.web.test\n' >ext
+		openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out server.pem
+		chmod 0644 ./*.pem server.key
+	) >/dev/null 2>&1
+}
+
+# net_start: the namespace, the names and the servers; true when they answer. $NET is for all users to read; dns.log in it has
+# what the name server was asked, http.log what came to the web server.
+net_start() {
+	[ -z "${TEST_CHILD-}" ] || return 0
+	mkdir -p -m 0755 "$NET"
+	chmod 0755 "$NET"
+	if ! net_addresses >"$NET/setup.log" 2>&1 || ! net_names >>"$NET/setup.log" 2>&1 || ! net_certificates; then
+		sed 's/^/# /' "$NET/setup.log"
+		fail 'the namespace of the test'
+		return 1
+	fi
+	python3 "$NET_FILES/serve.py" "$NET" >"$NET/serve.log" 2>&1 &
+	own $!
+	net_server=$!
+	owned=()
+	trap 'kill -KILL $net_server $net_node 2>/dev/null; remove_scratch' EXIT
+	if have node; then
+		node "$NET_FILES/serve.js" "$NET" >"$NET/node.log" 2>&1 &
+		net_node=$!
+	fi
+	until_true 10 net_answers && return 0
+	sed 's/^/# /' "$NET/serve.log" "$NET/node.log"
+	fail 'the servers of the test'
+}
+net_server='' net_node=''
+
+net_answers() {
+	[ -e "$NET/up" ] && { [ -z "$net_node" ] || [ -e "$NET/node-up" ]; }
+}
+
+# asked NAME: how often the name server was asked for it.
+asked() { grep -cixF -- "$1" "$NET/dns.log"; }
