@@ -487,6 +487,11 @@ void cgroup_stats(const struct cgroup *cg, struct cgroup_stats *out)
 		out->has_processes = cgroup_number(pids->fd, "pids.peak", NULL, &n) || cgroup_number(pids->fd, "pids.current", NULL, &n);
 		if (out->has_processes)
 			stats_peak(n, &out->peak_processes);
+		/* Counted where the fork was tried, or where the limit is: that changed with Linux 6.11 (kernel/cgroup/pids.c). */
+		if (cgroup_number(pids->fd, "pids.events", "max", &n))
+			stats_peak(n, &out->refused_forks);
+		if (cgroup_number(pids->leaf_fd, "pids.events", "max", &n))
+			stats_peak(n, &out->refused_forks);
 	}
 	/* cpu.stat is there without the controller too. */
 	if (cgroup_number(cgroup_ebpf_fd(cg), "cpu.stat", "usage_usec", &n)) {

@@ -75,7 +75,7 @@ int cgroup_watch_oom(struct cgroup *cg, uint32_t *events);
 void cgroup_oom_seen(const struct cgroup *cg);
 
 struct cgroup_stats {
-	uint64_t peak_memory_bytes, peak_processes, cpu_ms, oom_kills;
+	uint64_t peak_memory_bytes, peak_processes, refused_forks, cpu_ms, oom_kills;
 	bool has_memory, has_processes, has_cpu; /* which of them this kernel tells */
 };
 

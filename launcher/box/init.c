@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,13 +71,17 @@ static pid_t command_start(const struct child_config *config, int tty, volatile 
 	child_exit(127);
 }
 
-/* Every disposition and the mask as a fresh process has them: the caller may have ignored SIGPIPE or blocked SIGTERM. */
+/*
+ * Every disposition as a fresh process has it: the caller may have ignored SIGPIPE. By the kernel's own call, as glibc's
+ * refuses the two signals that it keeps for itself (32, 33), which are inherited all the same. SIGKILL and SIGSTOP fail.
+ */
 static void reset_signals(void)
 {
-	struct sigaction sa = {.sa_handler = SIG_DFL};
+	/* The kernel's struct sigaction: handler, flags, restorer, mask; all zero is SIG_DFL. */
+	static const uint64_t standard[4];
 
-	for (int sig = 1; sig <= SIGRTMAX; sig++)
-		sigaction(sig, &sa, NULL); /* KILL, STOP and libc's own two fail, as they must */
+	for (int sig = 1; sig < _NSIG; sig++)
+		syscall(SYS_rt_sigaction, sig, standard, NULL, sizeof(uint64_t));
 }
 
 static void report_exit(const struct child_config *config, int status, const struct rusage *ru) __attribute__((noreturn));

@@ -44,7 +44,14 @@ static int say_once(struct supervisor *s, unsigned bit, enum event_type type, co
 	return record_event(s, type, limits_fields(limit, value, used), e);
 }
 
-enum { SAID_MEMORY_WARN = 1, SAID_MEMORY_HIT = 2, SAID_PROCESSES_WARN = 4, SAID_CPU_HIT = 8, SAID_FILE_HIT = 16 };
+enum {
+	SAID_MEMORY_WARN = 1,
+	SAID_MEMORY_HIT = 2,
+	SAID_PROCESSES_WARN = 4,
+	SAID_PROCESSES_HIT = 8,
+	SAID_CPU_HIT = 16,
+	SAID_FILE_HIT = 32,
+};
 
 int limits_sample(struct supervisor *s, struct err *e)
 {
@@ -59,6 +66,8 @@ int limits_sample(struct supervisor *s, struct err *e)
 		r = say_once(s, SAID_MEMORY_HIT, EVENT_LIMIT_HIT, "limits.memory", memory, u->peak_memory_bytes, e);
 	else if (memory && u->has_memory && u->peak_memory_bytes >= memory / 5 * 4)
 		r = say_once(s, SAID_MEMORY_WARN, EVENT_LIMIT_WARN, "limits.memory", memory, u->peak_memory_bytes, e);
+	if (r == 0 && processes && u->refused_forks)
+		r = say_once(s, SAID_PROCESSES_HIT, EVENT_LIMIT_HIT, "limits.processes", processes, processes, e);
 	/* Pid 1 is one of those counted. */
 	if (r == 0 && processes && u->has_processes && u->peak_processes > processes / 5 * 4 + 1)
 		r = say_once(s, SAID_PROCESSES_WARN, EVENT_LIMIT_WARN, "limits.processes", processes, u->peak_processes - 1, e);

@@ -11,37 +11,11 @@
 # and not by an address: the servers answer there, and yet they are not addresses of this host, which are closed to names.
 # 198.51.100.7 is one. What names there are: net/serve.py.
 
-if [ -z "${NET_INSIDE-}" ]; then
-	if [ "$(id -u)" -eq 0 ]; then
-		unshare -n -m true 2>/dev/null || { echo "1..0 # SKIP network namespaces"; exit 0; }
-		NET_INSIDE=1 exec unshare -n -m --propagation private bash "$0"
-	fi
-	# As root of a user namespace, and then as oneself in another.
-	unshare -r -n -m true 2>/dev/null || { echo "1..0 # SKIP network namespaces"; exit 0; }
-	NET_INSIDE=$(id -u):$(id -g) exec unshare -r -n -m --propagation private bash "$0"
-fi
-
-# lib.sh makes the scratch directory; in a user namespace it is made by whoever the tests run as.
-NET_FILES=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/net
-case $NET_INSIDE in
-*:*)
-	if [ -z "${NET_READY-}" ]; then
-		NET=$(mktemp -d "${TMPDIR:-/tmp}/agentbox-net.XXXXXX") || exit 1
-		trap 'rm -rf "$NET"' EXIT
-	fi
-	;;
-*)
-	# shellcheck source=tests/lib/lib.sh
-	. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-	: "${NET:=$SCRATCH/net}"
-	;;
-esac
-export NET NET_INSIDE
-
 net_addresses() {
 	local net
 
 	ip link set lo up || return
+	echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start || return
 	ip addr add 198.51.100.7/32 dev lo || return
 	for net in 203.0.113.0/24 192.0.2.0/24 10.0.0.0/8 192.168.0.0/16 169.254.0.0/16 100.64.0.0/10; do
 		ip route add local "$net" dev lo || return
@@ -69,6 +43,47 @@ net_names() {
 	mount --bind "$NET/hosts" /etc/hosts
 }
 
+# The whole file once more, in the namespaces. A user becomes root of a user namespace for it, and itself again in another.
+net_enter() {
+	if [ "$(id -u)" -eq 0 ]; then
+		NET_STAGE=setup exec unshare -n -m --propagation private bash "$0"
+	fi
+	NET_STAGE=$(id -u):$(id -g) exec unshare -r -n -m --propagation private bash "$0"
+}
+
+# In the namespaces, as their root.
+net_setup() {
+	NET=$(mktemp -d "${TMPDIR:-/tmp}/agentbox-net.XXXXXX") || exit 1
+	chmod 0755 "$NET"
+	export NET
+	if ! { net_addresses && net_names; } >"$NET/setup.log" 2>&1; then
+		sed 's/^/# /' "$NET/setup.log"
+		rm -rf "$NET"
+		echo 'Bail out! the namespace of the test cannot be set up'
+		exit 1
+	fi
+	case $NET_STAGE in
+	*:*) NET_STAGE=ready exec unshare -U --map-user "${NET_STAGE%:*}" --map-group "${NET_STAGE#*:}" bash "$0" ;;
+	esac
+	NET_STAGE=ready
+	export NET_STAGE
+}
+
+case ${NET_STAGE-} in
+'')
+	if ! unshare -r -n -m true 2>/dev/null; then
+		echo '1..0 # SKIP network namespaces'
+		exit 0
+	fi
+	net_enter
+	;;
+ready) ;;
+*) net_setup ;;
+esac
+NET_FILES=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/net
+# shellcheck source=tests/lib/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
 # A certificate authority, and one certificate for all names of the test.
 net_certificates() {
 	(
@@ -81,28 +96,20 @@ net_certificates() {
 	) >/dev/null 2>&1
 }
 
-# net_start: the namespace, the names and the servers; true when they answer. $NET is for all users to read; dns.log in it has
-# what the name server was asked, http.log what came to the web server.
+# net_start: the servers; true when they answer. $NET is for all users to read; dns.log in it has what the name server was asked,
+# http.log what came to the web server, ends.log how other connections ended.
 net_start() {
 	[ -z "${TEST_CHILD-}" ] || return 0
-	mkdir -p -m 0755 "$NET"
-	chmod 0755 "$NET"
-	if ! net_addresses >"$NET/setup.log" 2>&1 || ! net_names >>"$NET/setup.log" 2>&1 || ! net_certificates; then
-		sed 's/^/# /' "$NET/setup.log"
-		fail 'the namespace of the test'
-		return 1
-	fi
+	trap 'kill -KILL $net_server $net_node 2>/dev/null; rm -rf "$NET"; remove_scratch' EXIT
+	net_certificates || fail 'the certificates of the test'
 	python3 "$NET_FILES/serve.py" "$NET" >"$NET/serve.log" 2>&1 &
-	own $!
 	net_server=$!
-	owned=()
-	trap 'kill -KILL $net_server $net_node 2>/dev/null; remove_scratch' EXIT
 	if have node; then
 		node "$NET_FILES/serve.js" "$NET" >"$NET/node.log" 2>&1 &
 		net_node=$!
 	fi
 	until_true 10 net_answers && return 0
-	sed 's/^/# /' "$NET/serve.log" "$NET/node.log"
+	sed 's/^/# /' "$NET"/*.log
 	fail 'the servers of the test'
 }
 net_server='' net_node=''
