@@ -8,6 +8,7 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
@@ -206,6 +207,12 @@ static int options(int fd, enum netns_fd which, enum netns_capture capture)
 	return 0;
 }
 
+/* Accepted sockets have it from the listener, without a call each. */
+static void listen_nodelay(int fd)
+{
+	option(fd, IPPROTO_TCP, TCP_NODELAY);
+}
+
 static int open_socket(enum netns_fd which, enum netns_capture capture)
 {
 	uint16_t port = is_capture(which) ? NETNS_CAPTURE_PORT : which == NETNS_PROXY ? NETNS_PROXY_PORT : DNS_PORT;
@@ -224,6 +231,8 @@ static int open_socket(enum netns_fd which, enum netns_capture capture)
 		return -errno;
 	if (is_udp(which))
 		widen(fd);
+	else
+		listen_nodelay(fd);
 	rc = is_v6(which) ? bind(fd, (struct sockaddr *)&in6, sizeof(in6)) : bind(fd, (struct sockaddr *)&in, sizeof(in));
 	if (rc < 0 || (type == SOCK_STREAM && listen(fd, BACKLOG) < 0))
 		return -errno;

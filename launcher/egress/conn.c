@@ -113,10 +113,12 @@ static void bury(struct gateway *g, struct conn *c, bool reset_client, bool rese
 	source_close(&c->client);
 	flow_free(g, &c->flows[TO_SERVER]);
 	flow_free(g, &c->flows[TO_CLIENT]);
-	if (c->h2)
+	if (c->h2) {
 		h2_free(c->h2);
-	free(c->h2);
-	c->h2 = NULL;
+		free(c->h2);
+		c->h2 = NULL;
+		g->n_h2--;
+	}
 	if (c->queued)
 		TAILQ_REMOVE(&g->ready, c, ready_entry);
 	c->queued = false;
@@ -270,13 +272,6 @@ static void maybe_relay(struct gateway *g, struct conn *c)
 
 /* --- connecting --- */
 
-static void nodelay(int fd)
-{
-	int one = 1;
-
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-}
-
 static void connected(struct gateway *g, struct conn *c, struct attempt *a)
 {
 	int one = 1;
@@ -287,7 +282,7 @@ static void connected(struct gateway *g, struct conn *c, struct attempt *a)
 			source_close(&c->attempts[i].source);
 	timer_stop(g, &c->connect_timer);
 	timer_stop(g, &c->stage_timer);
-	nodelay(a->source.fd);
+	setsockopt(a->source.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(a->source.fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	c->addr = a->addr;
 	c->flows[TO_SERVER].writable = true;
@@ -453,23 +448,6 @@ void conn_open_name(struct gateway *g, struct conn *c, const char *name)
 	c->name = NULL;
 }
 
-void conn_open_address(struct gateway *g, struct conn *c, const struct address *addr)
-{
-	struct policy_request q = {.addr = addr, .port = c->port};
-
-	c->addr = *addr;
-	c->verdict = policy_decide(g->policy, &q);
-	if (!c->verdict.allowed) {
-		conn_deny(g, c, c->verdict, NULL);
-		return;
-	}
-	if (!admit(g, c))
-		return;
-	c->candidates[c->n_candidates++] = *addr;
-	start(g, c);
-	open_candidates(g, c);
-}
-
 /* In real mode: the first name that the address was answered for and that may use the port. Return: false where there is none. */
 static bool open_real(struct gateway *g, struct conn *c, const struct address *addr)
 {
@@ -493,6 +471,38 @@ static bool open_real(struct gateway *g, struct conn *c, const struct address *a
 		return true;
 	}
 	return false;
+}
+
+static void open_bare(struct gateway *g, struct conn *c, const struct address *addr)
+{
+	struct policy_request q = {.addr = addr, .port = c->port};
+
+	c->addr = *addr;
+	c->verdict = policy_decide(g->policy, &q);
+	if (!c->verdict.allowed) {
+		conn_deny(g, c, c->verdict, NULL);
+		return;
+	}
+	if (!admit(g, c))
+		return;
+	c->candidates[c->n_candidates++] = *addr;
+	start(g, c);
+	open_candidates(g, c);
+}
+
+void conn_open_address(struct gateway *g, struct conn *c, const struct address *addr)
+{
+	struct host *h;
+
+	c->addr = *addr;
+	if (names_find_synthetic(&g->names, addr, &h)) {
+		if (h && (g->cfg->synthetic || h == g->names.this_host))
+			conn_open_name(g, c, h->name);
+		else
+			conn_deny_reason(g, c, VERDICT_NOT_GIVEN, NULL);
+	} else if (g->cfg->synthetic || !open_real(g, c, addr)) {
+		open_bare(g, c, addr);
+	}
 }
 
 /* --- accepting --- */
@@ -538,37 +548,25 @@ static void open_captured(struct gateway *g, struct conn *c)
 {
 	struct address addr;
 	const char *range;
-	struct host *h;
 
 	if (!destination(g, c->client.fd, &addr, &c->port)) {
 		bury(g, c, true, false);
 		return;
 	}
-	c->addr = addr;
-	if (names_find_synthetic(&g->names, &addr, &h)) {
-		if (h && (g->cfg->synthetic || h == g->names.this_host)) {
-			conn_open_name(g, c, h->name);
-			return;
-		}
-		conn_deny_reason(g, c, VERDICT_NOT_GIVEN, NULL);
-		return;
-	}
 	/* The box's own loopback is not captured: somebody has connected to the listener itself. */
 	range = address_special(&addr);
 	if (range && str_eq(range, "loopback")) {
+		c->addr = addr;
 		conn_deny_reason(g, c, VERDICT_NOT_GIVEN, NULL);
 		return;
 	}
-	if (!g->cfg->synthetic && open_real(g, c, &addr))
-		return;
 	conn_open_address(g, c, &addr);
 }
 
 static void accepted(struct gateway *g, struct source *listener, int fd)
 {
-	struct conn *c = conn_new(g, fd);
+	struct conn *c = conn_new(g, fd); /* TCP_NODELAY comes from the listener */
 
-	nodelay(fd);
 	if (source_watch(g, &c->client, EVENTS) < 0) {
 		bury(g, c, true, false);
 		return;

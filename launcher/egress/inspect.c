@@ -161,13 +161,17 @@ static bool take_head(struct gateway *g, struct conn *c, const struct http_head 
 }
 
 /* HTTP/2 from the first byte on. The server's settings may be waited for, so what is not a request passes. */
-static void start_h2(struct gateway *g, struct conn *c)
+static bool start_h2(struct gateway *g, struct conn *c)
 {
+	if (g->n_h2 == H2_CONNECTIONS_MAX)
+		return false;
+	g->n_h2++;
 	c->h2 = mem_alloc(sizeof(*c->h2));
 	h2_init(c->h2);
 	c->flows[TO_SERVER].ready += HTTP_H2_PREFACE_LEN;
 	c->filter = FILTER_H2;
 	passed(g, c);
+	return true;
 }
 
 struct h2_asker {
@@ -218,10 +222,8 @@ static int run_head(struct gateway *g, struct conn *c)
 	case HTTP_HEAD:
 		return take_head(g, c, &h) ? 1 : -1;
 	case HTTP_H2:
-		if (!c->requests) {
-			start_h2(g, c);
+		if (!c->requests && start_h2(g, c))
 			return 1;
-		}
 		/* fall through */
 	default:
 		conn_deny_reason(g, c, VERDICT_NOT_HTTP, NULL);

@@ -144,6 +144,24 @@ void policy_free(struct policy *p)
 	free(p);
 }
 
+/*
+ * Shell's sort. Not qsort(3): the gateway calls this behind its filter of system calls, and qsort may ask for the size of memory
+ * (stdlib/msort.c).
+ */
+static void sort_addresses(struct address *v, size_t n)
+{
+	for (size_t gap = n / 2; gap; gap /= 2) {
+		for (size_t i = gap; i < n; i++) {
+			struct address a = v[i];
+			size_t k = i;
+
+			for (; k >= gap && address_compare(&v[k - gap], &a) > 0; k -= gap)
+				v[k] = v[k - gap];
+			v[k] = a;
+		}
+	}
+}
+
 void policy_set_own(struct policy *p, const struct address *own, size_t n)
 {
 	free(p->own);
@@ -152,7 +170,7 @@ void policy_set_own(struct policy *p, const struct address *own, size_t n)
 	if (!n)
 		return;
 	memcpy(p->own, own, n * sizeof(*own));
-	qsort(p->own, n, sizeof(*own), address_compare);
+	sort_addresses(p->own, n);
 }
 
 /* --- matching --- */

@@ -24,6 +24,19 @@
 #define PIPES_BYTES (48 * 1024 * 1024) /* of the 64M that one user may have (pipe(7), pipe-user-pages-soft) */
 #define TURN_BYTES (4 * 1024 * 1024) /* then the others have theirs */
 
+/*
+ * What all connections hold back together, as copies. Beyond BUFFERED_MANY only crumbs are read, so that many slow readers cost
+ * their number times READ_CRUMB more at most.
+ */
+#define BUFFERED_MANY (32 * 1024 * 1024)
+#define READ_CRUMB 2048
+static size_t buffered;
+
+static size_t read_size(size_t wanted)
+{
+	return buffered > BUFFERED_MANY && wanted > READ_CRUMB ? READ_CRUMB : wanted;
+}
+
 int conn_fd(const struct conn *c, int direction, bool source)
 {
 	bool client = (direction == TO_SERVER) == source;
@@ -43,6 +56,7 @@ static void flow_reserve(struct flow *f, size_t len)
 		f->off = 0;
 	}
 	if (f->len + len > f->cap) {
+		buffered += f->len + len - f->cap;
 		f->cap = (uint32_t)(f->len + len);
 		f->buf = mem_array(f->buf, f->cap, 1);
 	}
@@ -64,6 +78,7 @@ void flow_append(struct flow *f, const void *bytes, size_t len)
 static void flow_drop_buffer(struct flow *f)
 {
 	free(f->buf);
+	buffered -= f->cap;
 	f->buf = NULL;
 	f->cap = f->off = f->ready = f->len = 0;
 }
@@ -245,7 +260,7 @@ static enum pump_result copy_once(struct gateway *g, struct conn *c, int directi
 	struct flow *f = &c->flows[direction];
 	enum pump_result result = PUMP_WAIT;
 	size_t done = 0, len;
-	ssize_t n = read_once(g, f, conn_fd(c, direction, true), READ_SMALL, &result);
+	ssize_t n = read_once(g, f, conn_fd(c, direction, true), read_size(READ_SMALL), &result);
 
 	if (n <= 0)
 		return n < 0 ? result : PUMP_WAIT;
@@ -276,7 +291,7 @@ static enum pump_result filter_once(struct gateway *g, struct conn *c, size_t *m
 
 	if (c->filter == FILTER_UPGRADE)
 		return PUMP_WAIT; /* the client is not read until the server has answered */
-	n = read_once(g, f, c->client.fd, HTTP_HEAD_MAX, &result);
+	n = read_once(g, f, c->client.fd, read_size(HTTP_HEAD_MAX), &result);
 	if (n <= 0)
 		return n < 0 ? result : PUMP_WAIT;
 	*moved += (size_t)n;

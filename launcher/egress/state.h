@@ -151,6 +151,9 @@ enum { TO_SERVER, TO_CLIENT };
 
 TAILQ_HEAD(conn_list, conn);
 
+/* At a time; each may hold H2_BLOCK_MAX of a block and a table of H2_TABLE_MAX. */
+#define H2_CONNECTIONS_MAX 256
+
 #define SCRATCH (256 * 1024)
 
 struct gateway {
@@ -166,7 +169,7 @@ struct gateway {
 	uint32_t timer_ms[TIMERS];
 	struct conn_list conns, ready, dead;
 	uint32_t n_conns, max_conns, next_id;
-	uint32_t n_dns_clients, n_dns_waits;
+	uint32_t n_dns_clients, n_dns_waits, n_h2;
 	TAILQ_HEAD(, dns_client) dead_dns;
 	bool limited;        /* max-bytes is set */
 	uint64_t bytes_left;

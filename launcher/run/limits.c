@@ -66,11 +66,11 @@ int limits_sample(struct supervisor *s, struct err *e)
 		r = say_once(s, SAID_MEMORY_HIT, EVENT_LIMIT_HIT, "limits.memory", memory, u->peak_memory_bytes, e);
 	else if (memory && u->has_memory && u->peak_memory_bytes >= memory / 5 * 4)
 		r = say_once(s, SAID_MEMORY_WARN, EVENT_LIMIT_WARN, "limits.memory", memory, u->peak_memory_bytes, e);
-	if (r == 0 && processes && u->refused_forks)
-		r = say_once(s, SAID_PROCESSES_HIT, EVENT_LIMIT_HIT, "limits.processes", processes, processes, e);
 	/* Pid 1 is one of those counted. */
 	if (r == 0 && processes && u->has_processes && u->peak_processes > processes / 5 * 4 + 1)
 		r = say_once(s, SAID_PROCESSES_WARN, EVENT_LIMIT_WARN, "limits.processes", processes, u->peak_processes - 1, e);
+	if (r == 0 && processes && u->refused_forks)
+		r = say_once(s, SAID_PROCESSES_HIT, EVENT_LIMIT_HIT, "limits.processes", processes, processes, e);
 	return r;
 }
 

@@ -155,7 +155,10 @@ static int dns_event(struct supervisor *s, const struct egress_report *r, struct
 	json_object_set_new(fields, "qtype", json_string(dns_type_text(r->qtype, type)));
 	json_object_set_new(fields, "verdict", json_string(r->outcome == EGRESS_DENIED ? "deny" : "allow"));
 	put_rule(s, fields, r->rule);
-	put_text(fields, "reason", r->outcome == EGRESS_ALLOWED ? NULL : policy_reason_text((enum verdict_reason)r->reason));
+	if (r->outcome == EGRESS_UNREACHED)
+		put_text(fields, "reason", policy_reason_text(VERDICT_NOT_RESOLVED));
+	else
+		put_text(fields, "reason", r->outcome == EGRESS_ALLOWED ? NULL : policy_reason_text((enum verdict_reason)r->reason));
 	return record_event(s, EVENT_EGRESS_DNS, fields, e);
 }
 

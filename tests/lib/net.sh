@@ -40,7 +40,11 @@ net_names() {
 	chmod 0644 "$NET"/*.conf "$NET/hosts"
 	mount --bind "$NET/resolv.conf" "$(readlink -f /etc/resolv.conf)" || return
 	mount --bind "$NET/nsswitch.conf" /etc/nsswitch.conf || return
-	mount --bind "$NET/hosts" /etc/hosts
+	mount --bind "$NET/hosts" /etc/hosts || return
+	# ssh wants a name for whoever runs it.
+	getent passwd 12345 >/dev/null && return
+	{ cat /etc/passwd && echo 'tester:x:12345:12345::/tmp:/bin/sh'; } >"$NET/passwd" && chmod 0644 "$NET/passwd" || return
+	mount --bind "$NET/passwd" /etc/passwd
 }
 
 # The whole file once more, in the namespaces. A user becomes root of a user namespace for it, and itself again in another.
@@ -90,7 +94,9 @@ net_certificates() {
 		cd "$NET" || exit
 		openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj '/CN=agentbox test CA' -keyout ca.key -out ca.pem
 		openssl req -newkey rsa:2048 -nodes -subj /CN=web.test -keyout server.key -out server.csr
-		printf 'subjectAltName=DNS:*.test,DNS:*.web.test\n' >ext
+		# OpenSSL takes no *.test: a label must stand before the last two.
+		printf 'subjectAltName=DNS:%s.test' web >ext
+		printf ',DNS:%s.test' www.web h2 four six denied alias target loopback private metadata own >>ext
 		openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out server.pem
 		chmod 0644 ./*.pem server.key
 	) >/dev/null 2>&1
@@ -100,7 +106,7 @@ net_certificates() {
 # http.log what came to the web server, ends.log how other connections ended.
 net_start() {
 	[ -z "${TEST_CHILD-}" ] || return 0
-	trap 'kill -KILL $net_server $net_node 2>/dev/null; rm -rf "$NET"; remove_scratch' EXIT
+	trap 'net_stop; rm -rf "$NET"; remove_scratch' EXIT
 	net_certificates || fail 'the certificates of the test'
 	python3 "$NET_FILES/serve.py" "$NET" >"$NET/serve.log" 2>&1 &
 	net_server=$!
@@ -108,11 +114,18 @@ net_start() {
 		node "$NET_FILES/serve.js" "$NET" >"$NET/node.log" 2>&1 &
 		net_node=$!
 	fi
-	until_true 10 net_answers && return 0
+	if until_true 10 net_answers; then
+		chmod 0666 "$NET"/{dns,http,ends}.log # a test empties them
+		return 0
+	fi
 	sed 's/^/# /' "$NET"/*.log
 	fail 'the servers of the test'
 }
 net_server='' net_node=''
+
+net_stop() {
+	kill -KILL $net_server $net_node && wait $net_server $net_node
+} 2>/dev/null
 
 net_answers() {
 	[ -e "$NET/up" ] && { [ -z "$net_node" ] || [ -e "$NET/node-up" ]; }
@@ -120,3 +133,6 @@ net_answers() {
 
 # asked NAME: how often the name server was asked for it.
 asked() { grep -cixF -- "$1" "$NET/dns.log"; }
+
+# logged TYPE [FIELD=VALUE]...: how many events of the last run are like that. A value is compared as text, null is "null".
+logged() { events | python3 "$SCRATCH/tests/lib/net/logged.py" "$@"; }

@@ -1053,6 +1053,10 @@ static int box_socks(void *arg)
 	fd = proxy(); /* a name with a NUL in it */
 	CHECK(write(fd, LIT("\x05\x01\0\x05\x01\0\x03\x0b" "evil\0a.test\0\x07")) == 21);
 	CHECK(recv(fd, buf, 12, MSG_WAITALL) == 12 && buf[3] == 1);
+	fd = proxy(); /* by the address that stands for the name */
+	CHECK(str_eq(dns_ask("a.test", 1).addr, "198.18.0.2"));
+	CHECK(write(fd, LIT("\x05\x01\0\x05\x01\0\x01\xc6\x12\0\x02\0\x07" "early")) == 18);
+	CHECK(recv(fd, buf, 17, MSG_WAITALL) == 17 && memcmp(buf + 12, "early", 5) == 0);
 	fd = proxy(); /* denied */
 	CHECK(write(fd, LIT("\x05\x01\0\x05\x01\0\x03\x07" "no.test\0\x07")) == 17);
 	CHECK(recv(fd, buf, 12, MSG_WAITALL) == 12 && buf[3] == 2);
