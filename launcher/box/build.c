@@ -183,5 +183,11 @@ int plan_build(struct plan *plan, const struct profile *profile, const struct ru
 		r = add_landlock(plan, profile, e);
 	if (r == 0)
 		rlimits_build(profile, &plan->rlimits);
+	plan->limits = (struct plan_limits){
+		.wall_ms = profile->limits.wall_time.ms,
+		.memory_bytes = profile->limits.memory.bytes,
+		.processes = profile->limits.processes.n,
+		.cpus_milli = profile->limits.cpus.milli,
+	};
 	return r;
 }

@@ -63,7 +63,10 @@ static struct own own_addresses(void)
 	return own;
 }
 
-/* libnl's own numbers hide errnos, so requests are built with it and sent and acknowledged here. m is freed. Return: 0 or -errno. */
+/*
+ * libnl's own numbers hide errnos, so requests are built with it and sent and acknowledged here. m is freed. Return: 0
+ * or -errno.
+ */
 static int request(int fd, struct nl_msg *m)
 {
 	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
@@ -137,7 +140,10 @@ static int add_route(int fd, int family, const void *source)
 	return request(fd, m);
 }
 
-/* *have6: false where this host has no IPv6 (not built in, or net.ipv6.conf.*.disable_ipv6), so the box has none either. */
+/*
+ * *have6: false where this host has no IPv6 (not built in, or net.ipv6.conf.*.disable_ipv6), so the box has none
+ * either.
+ */
 static int setup_routes(const struct own *own, bool *have6, struct netns_failure *f)
 {
 	cleanup_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);

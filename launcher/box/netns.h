@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The plumbing in the box's network namespace, which has no way out of its own: every address leads to `lo`, and what is sent to
- * it is handed to listeners whose descriptors leave the namespace for the gateway. Nothing here decides: a port or an address
- * that no rule names is refused early so that the program sees ECONNREFUSED, and the gateway checks everything again.
+ * The plumbing in the box's network namespace, which has no way out of its own: every address leads to `lo`, and what
+ * is sent to it is handed to listeners whose descriptors leave the namespace for the gateway. Nothing here decides: a
+ * port or an address that no rule names is refused early so that the program sees ECONNREFUSED, and the gateway checks
+ * everything again.
  */
 #ifndef AGENTBOX_BOX_NETNS_H
 #define AGENTBOX_BOX_NETNS_H
@@ -14,7 +15,9 @@
 #include "base/err.h"
 #include "profile/rule.h"
 
-/* The box's own addresses, on `lo`. Without one that is not 127/8, getaddrinfo with AI_ADDRCONFIG finds nothing at all. */
+/*
+ * The box's own addresses, on `lo`. Without one that is not 127/8, getaddrinfo with AI_ADDRCONFIG finds nothing at all.
+ */
 #define NETNS_OWN4 "198.18.255.254"
 #define NETNS_OWN6 "fd00:ab::ffff"
 /* From this range come the addresses that stand for names (RFC 2544: benchmarking, on no public network). */
@@ -78,8 +81,9 @@ struct netns_failure {
 int netns_loopback_up(void);
 
 /*
- * Everything for egress.mode = gateway, and the sockets sent over `sock`. For the cloned child, in the new network namespace with
- * CAP_NET_ADMIN over it, before capabilities go; leaves no descriptor open. It allocates a few KiB through libnl, which is safe
+ * Everything for egress.mode = gateway, and the sockets sent over `sock`. For the cloned child, in the new network
+ * namespace with CAP_NET_ADMIN over it, before capabilities go; leaves no descriptor open. It allocates a few KiB
+ * through libnl, which is safe
  * there: the parent is single-threaded, so no other thread can have held malloc's lock at the clone.
  * Return: 0; -errno with *failure set. Whatever fails, nothing can leave the namespace.
  */
@@ -89,8 +93,8 @@ int netns_setup(const struct netns_plan *plan, int sock, struct netns_failure *f
 int netns_failure_text(const struct netns_failure *failure, int errnum, struct err *e);
 
 /*
- * Receives what netns_setup sent. fds: NETNS_FDS; -1 where none came; owned by the caller. Return: 0; -errno (EBADMSG: not such a
- * message; ENODATA: the other end is closed).
+ * Receives what netns_setup sent. fds: NETNS_FDS; -1 where none came; owned by the caller. Return: 0; -errno (EBADMSG:
+ * not such a message; ENODATA: the other end is closed).
  */
 int netns_receive(int sock, int *fds, enum netns_capture *capture);
 

@@ -26,8 +26,9 @@
 #define SET_NETS4 "nets4"
 #define SET_NETS6 "nets6"
 /*
- * More ranges than these are not told to the kernel: the set is then "everything", and what it would have refused early the
- * gateway refuses after the connection was accepted. So the transaction stays below the send buffer of a netlink socket.
+ * More ranges than these are not told to the kernel: the set is then "everything", and what it would have refused early
+ * the gateway refuses after the connection was accepted. So the transaction stays below the send buffer of a netlink
+ * socket.
  */
 #define PORTS_MAX 512
 #define NETS_MAX 1024
@@ -383,7 +384,9 @@ static int range_compare(const void *a, const void *b)
 	return memcmp(y->after, x->after, 16);
 }
 
-/* Networks nest or are apart, so after sorting one that starts before the end of the last written one lies within it. */
+/*
+ * Networks nest or are apart, so after sorting one that starts before the end of the last written one lies within it.
+ */
 static void add_nets(struct batch *b, const struct nft_plan *p, int family)
 {
 	struct elements s = {.b = b, .set = family == AF_INET ? SET_NETS4 : SET_NETS6};
@@ -579,8 +582,8 @@ static void add_capture(struct batch *b, const struct nft_plan *p)
 /* --- sending --- */
 
 /*
- * The kernel applies a batch whole or not at all, and answers for each message that failed, and for the one that asks: the last
- * (net/netfilter/nfnetlink.c, nfnetlink_rcv_batch). So the first answer tells.
+ * The kernel applies a batch whole or not at all, and answers for each message that failed, and for the one that asks:
+ * the last (net/netfilter/nfnetlink.c, nfnetlink_rcv_batch). So the first answer tells.
  */
 static int send_batch(const struct batch *b)
 {

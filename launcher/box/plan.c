@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "box/plan.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,30 @@ static void print_step(const struct mount_step *s, struct str *out)
 	str_add(out, "\n");
 }
 
+static void print_limits(const struct plan *p, struct str *out)
+{
+	const struct plan_limits *l = &p->limits;
+	char buf[NUM_TEXT_MAX];
+
+	str_add(out, "limits\n");
+	if (l->wall_ms)
+		str_addf(out, "  wall-time %s\n", num_duration_text(l->wall_ms, buf));
+	if (l->memory_bytes)
+		str_addf(out, "  memory %s\n", num_size_text(l->memory_bytes, buf));
+	if (l->processes)
+		str_addf(out, "  processes %" PRIu64 "\n", l->processes);
+	if (l->cpus_milli)
+		str_addf(out, "  cpus %" PRIu64 ".%03" PRIu64 "\n", l->cpus_milli / 1000, l->cpus_milli % 1000);
+	if (p->rlimits.n) {
+		cleanup_str struct str lines = {0};
+		const char *line;
+
+		rlimits_text(&p->rlimits, &lines);
+		for (line = lines.text; line && *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != '\0'))
+			str_addf(out, "  %.*s\n", (int)strcspn(line, "\n"), line);
+	}
+}
+
 void plan_print(const struct plan *p, struct str *out)
 {
 	static const char *const modes[] = {"overlay", "write", "read", "none"};
@@ -191,7 +216,11 @@ void plan_print(const struct plan *p, struct str *out)
 		str_add(out, " ");
 		print_quoted(out, p->repo);
 	}
-	str_addf(out, "\nterminal   %s\n", p->tty ? "of its own" : "none");
+	str_addf(out, "\nnetwork    %s\n",
+		 p->egress == EGRESS_GATEWAY ? "through the gateway"
+		 : p->private_network        ? "none but loopback"
+					     : "the host's");
+	str_addf(out, "terminal   %s\n", p->tty ? "of its own" : "none");
 	str_add(out, "directory  ");
 	print_quoted(out, p->cwd);
 	str_add(out, "\ncommand   ");
@@ -203,7 +232,9 @@ void plan_print(const struct plan *p, struct str *out)
 	str_add(out, "\nvariables ");
 	for (size_t i = 0; i < p->env.n; i++)
 		str_addf(out, " %.*s", (int)strcspn(p->env.v[i], "="), p->env.v[i]);
-	str_add(out, "\nmounts\n");
+	str_add(out, "\n");
+	print_limits(p, out);
+	str_add(out, "mounts\n");
 	for (size_t i = 0; i < p->n_steps; i++)
 		print_step(&p->steps[i], out);
 }

@@ -87,6 +87,9 @@ struct plan {
 	struct seccomp_program seccomp;
 	struct landlock_plan landlock;
 	struct rlimit_plan rlimits;
+	struct plan_limits {
+		uint64_t wall_ms, memory_bytes, processes, cpus_milli; /* 0: no limit */
+	} limits; /* kept by the supervisor: here to be shown */
 };
 
 void plan_free(struct plan *p);

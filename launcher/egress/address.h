@@ -11,8 +11,8 @@
 #include "base/hostname.h"
 
 /*
- * An address in normal form: IPv4-mapped IPv6 is IPv4, as it is to connect(2) (RFC 4291 2.5.5.2). Bytes behind the address are
- * zero, so two of them compare with memcmp.
+ * An address in normal form: IPv4-mapped IPv6 is IPv4, as it is to connect(2) (RFC 4291 2.5.5.2). Bytes behind the
+ * address are zero, so two of them compare with memcmp.
  */
 struct address {
 	uint8_t family; /* 4 or 6; 0: none */
@@ -36,14 +36,14 @@ const char *address_text(const struct address *a, char *buf);
 bool address_is_unspecified(const struct address *a);
 
 /*
- * The IPv4 address that a translation form of IPv6 stands for: NAT64 (RFC 6052, 8215), 6to4 (3056), Teredo's client (4380),
- * v4-compatible (4291), v4-translated (2765). Return: false where `a` is none of them.
+ * The IPv4 address that a translation form of IPv6 stands for: NAT64 (RFC 6052, 8215), 6to4 (3056), Teredo's client
+ * (4380), v4-compatible (4291), v4-translated (2765). Return: false where `a` is none of them.
  */
 bool address_embedded_v4(const struct address *a, struct address *out);
 
 /*
- * What kind of special range holds the address ("private", "loopback", ...), NULL for a public one. Closed to names and `*`:
- * IANA's special-purpose registries (RFC 6890) without the documentation ranges, and cloud metadata.
+ * What kind of special range holds the address ("private", "loopback", ...), NULL for a public one. Closed to names and
+ * `*`: IANA's special-purpose registries (RFC 6890) without the documentation ranges, and cloud metadata.
  */
 const char *address_special(const struct address *a);
 
@@ -55,8 +55,8 @@ struct target {
 };
 
 /*
- * HOST or HOST:PORT as in CONNECT, a URL's authority and the Host header: a name, an IPv4 address of four decimal numbers, or
- * an IPv6 address in brackets. bytes: need not be terminated, may hold anything. Return: 0 or -EINVAL.
+ * HOST or HOST:PORT as in CONNECT, a URL's authority and the Host header: a name, an IPv4 address of four decimal
+ * numbers, or an IPv6 address in brackets. bytes: need not be terminated, may hold anything. Return: 0 or -EINVAL.
  */
 int target_parse(const char *bytes, size_t len, struct target *out);
 /* HOST alone; IPv6 with or without brackets (SOCKS, a TLS hello). */

@@ -25,7 +25,10 @@
 static int drop_capabilities(void)
 {
 	capng_clear(CAPNG_SELECT_ALL);
-	/* The bounding set can only be emptied with CAP_SETPCAP; without it there is nothing to regain, as no_new_privs holds. */
+	/*
+	 * The bounding set can only be emptied with CAP_SETPCAP; without it there is nothing to regain, as no_new_privs
+	 * holds.
+	 */
 	if (capng_apply(CAPNG_SELECT_BOTH) < 0 && capng_apply(CAPNG_SELECT_CAPS) < 0)
 		return -EPERM;
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -60,7 +63,10 @@ static uint64_t file_rights(int abi)
 	return abi == 2 ? (1ULL << 14) - 1 : (1ULL << 13) - 1; /* REFER */
 }
 
-/* Nothing is granted: what is handled is closed. keep: rights that stay open. A kernel without Landlock: the other walls stand. */
+/*
+ * Nothing is granted: what is handled is closed. keep: rights that stay open. A kernel without Landlock: the other
+ * walls stand.
+ */
 static int close_files(uint64_t keep)
 {
 	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);

@@ -4,8 +4,9 @@
 #define AGENTBOX_EGRESS_CONFINE_H
 
 /*
- * Each: no capabilities in any set, no_new_privs, no core, no files to write, not to be traced; Landlock where the kernel has it;
- * a filter of system calls. The gateway may open no file and has an allow list of calls; the resolver reads files.
+ * Each: no capabilities in any set, no_new_privs, no core, no files to write, not to be traced; Landlock where the
+ * kernel has it; a filter of system calls. The gateway may open no file and has an allow list of calls; the resolver
+ * reads files.
  * Return: 0 or -errno; *what (gateway): the part that failed, static text.
  */
 int confine_gateway(const char **what);

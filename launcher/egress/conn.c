@@ -311,8 +311,9 @@ static bool any_attempt(const struct conn *c)
 }
 
 /*
- * Starts with the next address. The sockaddr that connect(2) gets is made from the very address that the policy judged, so a name
- * that resolves to something else a moment later changes nothing. Return: 1 connected, 0 on its way, or -errno.
+ * Starts with the next address. The sockaddr that connect(2) gets is made from the very address that the policy judged,
+ * so a name that resolves to something else a moment later changes nothing. Return: 1 connected, 0 on its way, or
+ * -errno.
  */
 static int attempt_start(struct gateway *g, struct conn *c, struct attempt *a)
 {
@@ -448,7 +449,10 @@ void conn_open_name(struct gateway *g, struct conn *c, const char *name)
 	c->name = NULL;
 }
 
-/* In real mode: the first name that the address was answered for and that may use the port. Return: false where there is none. */
+/*
+ * In real mode: the first name that the address was answered for and that may use the port. Return: false where there
+ * is none.
+ */
 static bool open_real(struct gateway *g, struct conn *c, const struct address *addr)
 {
 	int cursor = -1;

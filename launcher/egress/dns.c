@@ -33,8 +33,8 @@ static bool read_u16(struct reader *r, uint16_t *out)
 }
 
 /*
- * A name without compression: in a query nothing precedes the question that a pointer could mean, so one is a fault, and no
- * pointer is ever followed. Return: its length on the wire, 0 where it is malformed.
+ * A name without compression: in a query nothing precedes the question that a pointer could mean, so one is a fault,
+ * and no pointer is ever followed. Return: its length on the wire, 0 where it is malformed.
  */
 static size_t read_name(struct reader *r, uint8_t *wire)
 {

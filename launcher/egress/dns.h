@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * DNS messages (RFC 1035, EDNS of RFC 6891) as far as the gateway needs them: a query with one question is read, an answer of
- * addresses or of nothing is built. Nothing that a query holds is ever sent on.
+ * DNS messages (RFC 1035, EDNS of RFC 6891) as far as the gateway needs them: a query with one question is read, an
+ * answer of addresses or of nothing is built. Nothing that a query holds is ever sent on.
  */
 #ifndef AGENTBOX_EGRESS_DNS_H
 #define AGENTBOX_EGRESS_DNS_H
@@ -42,13 +42,15 @@ struct dns_query {
 
 /*
  * Reads a query. Return: a dns_rcode: DNS_NOERROR, or what to answer with at once (FORMERR: not exactly one question, a
- * compressed or overlong name, counts that lie, bytes left over; NOTIMP: another opcode or class, a zone transfer; BADVERS);
- * -1: no answer at all (an answer itself, shorter than a header, or longer than DNS_QUERY_MAX). `out` is set unless it is -1.
+ * compressed or overlong name, counts that lie, bytes left over; NOTIMP: another opcode or class, a zone transfer;
+ * BADVERS); -1: no answer at all (an answer itself, shorter than a header, or longer than DNS_QUERY_MAX). `out` is set
+ * unless it is -1.
  */
 int dns_parse(const uint8_t *msg, size_t len, struct dns_query *out);
 
 /*
- * Builds the answer. addrs: of the family that was asked for; none with DNS_NOERROR is NODATA (an SOA goes along, RFC 2308).
+ * Builds the answer. addrs: of the family that was asked for; none with DNS_NOERROR is NODATA (an SOA goes along, RFC
+ * 2308).
  * cap: room in out, at least 512. What does not fit is left out and TC is set.
  * Return: its length.
  */

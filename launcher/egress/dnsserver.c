@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The box's name server, at any address, port 53. A name that no rule allows is NXDOMAIN and is never looked up; a name that one
- * allows is looked up before it is answered, so that a name without addresses fails as it should.
+ * The box's name server, at any address, port 53. A name that no rule allows is NXDOMAIN and is never looked up; a name
+ * that one allows is looked up before it is answered, so that a name without addresses fails as it should.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -362,7 +362,10 @@ static void client_run(struct gateway *g, struct dns_client *c)
 		client_bury(g, c);
 }
 
-/* Writes, answers and reads until the socket gives no more or a question waits: the next edge, or the resolver, comes back here. */
+/*
+ * Writes, answers and reads until the socket gives no more or a question waits: the next edge, or the resolver, comes
+ * back here.
+ */
 static void client_pump(struct gateway *g, struct dns_client *c)
 {
 	for (;;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the box's network refused before it could come here (linux/netfilter/nfnetlink_log.h): the kernel sends the head of each
- * packet, and each attempt becomes a report.
+ * What the box's network refused before it could come here (linux/netfilter/nfnetlink_log.h): the kernel sends the head
+ * of each packet, and each attempt becomes a report.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,7 +31,9 @@ static struct {
 	uint64_t at_ms;
 } recent[RECENT];
 
-/* Only what a cut header holds; extension headers of IPv6 are not followed, such packets are reported without a port. */
+/*
+ * Only what a cut header holds; extension headers of IPv6 are not followed, such packets are reported without a port.
+ */
 static bool parse_packet(const uint8_t *p, size_t len, struct attempted *out)
 {
 	size_t transport;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The gateway: a process in the host's network namespace that accepts what the box's network captured, decides by the policy, and
- * relays. It parses hostile bytes, so it has no capabilities, no files (Landlock), its own filter of system calls, bounded memory,
- * and dies with the supervisor. When it dies, the box's network ends nowhere.
+ * The gateway: a process in the host's network namespace that accepts what the box's network captured, decides by the
+ * policy, and relays. It parses hostile bytes, so it has no capabilities, no files (Landlock), its own filter of system
+ * calls, bounded memory, and dies with the supervisor. When it dies, the box's network ends nowhere.
  */
 #ifndef AGENTBOX_EGRESS_GATEWAY_H
 #define AGENTBOX_EGRESS_GATEWAY_H
@@ -50,7 +50,8 @@ struct gateway_config {
 #define GATEWAY_CONNECT_TIMEOUT_MS 30000
 
 /*
- * Runs in a fresh fork of the single-threaded supervisor. Sets itself up while the box is being made, then waits for the sockets.
+ * Runs in a fresh fork of the single-threaded supervisor. Sets itself up while the box is being made, then waits for
+ * the sockets.
  * report_fd: the gateway's end of a SOCK_SEQPACKET pair; when the other end closes, the gateway ends.
  * socket_fd: the end that the sockets come from. Both owned from now on; every other descriptor above 2 is closed.
  * Return: an exit status: 0 when the supervisor ended it, else 1, after EGRESS_FAILED. The caller leaves with _exit.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A client's side of HTTP/2 without TLS (RFC 9113, prior knowledge), as far as the gateway must understand it: which authority each
- * request names. Everything passes unchanged; header blocks are held back until they were read.
+ * A client's side of HTTP/2 without TLS (RFC 9113, prior knowledge), as far as the gateway must understand it: which
+ * authority each request names. Everything passes unchanged; header blocks are held back until they were read.
  */
 #ifndef AGENTBOX_EGRESS_H2_H
 #define AGENTBOX_EGRESS_H2_H
@@ -38,8 +38,9 @@ typedef bool (*h2_check)(void *arg, const struct target *authority);
 
 /*
  * Takes the next bytes, from behind the preface on.
- * Return: how many of them are judged and may go on (the rest must be given again, with more behind them); -EACCES where check
- * said no; -EBADMSG for what no client sends: frames out of order, a request without authority, lengths that lie, limits.
+ * Return: how many of them are judged and may go on (the rest must be given again, with more behind them); -EACCES
+ * where check said no; -EBADMSG for what no client sends: frames out of order, a request without authority, lengths
+ * that lie, limits.
  */
 int64_t h2_feed(struct h2 *h, const uint8_t *bytes, size_t len, h2_check check, void *arg);
 

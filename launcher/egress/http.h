@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * HTTP/1 requests as far as the gateway must understand them (RFC 9112): where a request goes, and where the next one on the
- * connection starts. Stricter than servers are, so that no server reads a head otherwise than it was checked: CRLF only, no NUL,
- * no folded lines, one Host, one length.
+ * HTTP/1 requests as far as the gateway must understand them (RFC 9112): where a request goes, and where the next one
+ * on the connection starts. Stricter than servers are, so that no server reads a head otherwise than it was checked:
+ * CRLF only, no NUL, no folded lines, one Host, one length.
  */
 #ifndef AGENTBOX_EGRESS_HTTP_H
 #define AGENTBOX_EGRESS_HTTP_H
@@ -62,14 +62,14 @@ struct http_body {
 };
 void http_body_start(struct http_body *b, enum http_body_kind kind, uint64_t length);
 /*
- * Takes in the next bytes of the body. Return: how many belong to it (all that were given unless it is done), or -EBADMSG for
- * chunks that are malformed.
+ * Takes in the next bytes of the body. Return: how many belong to it (all that were given unless it is done), or
+ * -EBADMSG for chunks that are malformed.
  */
 int64_t http_body_feed(struct http_body *b, const char *bytes, size_t len);
 
 /*
- * Watches a server's bytes for the answer to a request with Upgrade, when no other answer is outstanding. 100 and other interim
- * answers are passed over.
+ * Watches a server's bytes for the answer to a request with Upgrade, when no other answer is outstanding. 100 and other
+ * interim answers are passed over.
  */
 enum http_watch_result { HTTP_WATCH_MORE, HTTP_WATCH_SWITCHED, HTTP_WATCH_STAYS };
 struct http_watch {
@@ -80,13 +80,16 @@ struct http_watch {
 enum http_watch_result http_watch_feed(struct http_watch *w, const char *bytes, size_t len);
 
 /*
- * The head as the origin server is to get it from a proxy: origin form, Host kept or added, no fields for the proxy or the hop
- * (RFC 9110 7.6.1), "Connection: close".
+ * The head as the origin server is to get it from a proxy: origin form, Host kept or added, no fields for the proxy or
+ * the hop (RFC 9110 7.6.1), "Connection: close".
  * Return: length, or -EMSGSIZE where cap does not do (HTTP_HEAD_MAX + 512 always does).
  */
 int64_t http_head_for_origin(const char *buf, const struct http_head *h, char *out, size_t cap);
 
-/* Renames the fields that ask for HTTP/2 by upgrade, in place and at the same length; an intermediary may drop them (RFC 9110 7.8). */
+/*
+ * Renames the fields that ask for HTTP/2 by upgrade, in place and at the same length; an intermediary may drop them
+ * (RFC 9110 7.8).
+ */
 void http_head_hide_upgrade(char *buf, const struct http_head *h);
 
 #endif

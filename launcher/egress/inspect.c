@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The name in the stream must be the one that the connection is for: the server name of the TLS hello on 443, the Host of every
- * request on 80. Servers that hold many sites would else carry any of them (domain fronting). On other ports the server may
- * speak first, so nothing is waited for there.
+ * The name in the stream must be the one that the connection is for: the server name of the TLS hello on 443, the Host
+ * of every request on 80. Servers that hold many sites would else carry any of them (domain fronting). On other ports
+ * the server may speak first, so nothing is waited for there.
  */
 #include <errno.h>
 #include <string.h>
@@ -65,8 +65,8 @@ static bool fits_real(struct gateway *g, struct conn *c, const char *name)
 }
 
 /*
- * May the stream be for it? The name that the connection is for, or with a bare address any that no rule denies; an address only
- * where the connection is for a bare one. *denied: the deny rule's verdict, where that is why.
+ * May the stream be for it? The name that the connection is for, or with a bare address any that no rule denies; an
+ * address only where the connection is for a bare one. *denied: the deny rule's verdict, where that is why.
  */
 static bool fits(struct gateway *g, struct conn *c, const struct target *t, struct verdict *denied)
 {
@@ -129,8 +129,8 @@ static bool run_tls(struct gateway *g, struct conn *c)
 }
 
 /*
- * After a change of protocol the requests could not be told apart any more. So it is followed only where its answer can be seen for
- * certain, on the first request, and not to HTTP/2; elsewhere the server is not asked for it.
+ * After a change of protocol the requests could not be told apart any more. So it is followed only where its answer can
+ * be seen for certain, on the first request, and not to HTTP/2; elsewhere the server is not asked for it.
  */
 static void take_upgrade(struct conn *c, const struct http_head *h)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The names that the box has asked for, and the addresses that stand for them. Only names that a rule allows come in here. In
- * synthetic mode each has one address from 198.18.0.0/15 for the run's lifetime; in real mode every address that was answered is
- * remembered with the names that it was answered for.
+ * The names that the box has asked for, and the addresses that stand for them. Only names that a rule allows come in
+ * here. In synthetic mode each has one address from 198.18.0.0/15 for the run's lifetime; in real mode every address
+ * that was answered is remembered with the names that it was answered for.
  */
 #ifndef AGENTBOX_EGRESS_NAMES_H
 #define AGENTBOX_EGRESS_NAMES_H

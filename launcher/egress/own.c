@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * This host's own addresses, which are closed to names and `*`: read when the gateway starts, and again whenever the kernel says
- * that they changed (rtnetlink(7)), as a VPN may come up during a run.
+ * This host's own addresses, which are closed to names and `*`: read when the gateway starts, and again whenever the
+ * kernel says that they changed (rtnetlink(7)), as a VPN may come up during a run.
  */
 #include <errno.h>
 #include <linux/netlink.h>
@@ -27,7 +27,10 @@ int own_open(void)
 
 	if (fd < 0)
 		return -errno;
-	/* The kernel filters the dump by what it holds anyway; errors of overrun are seen as ENOBUFS, and we read all again. */
+	/*
+	 * The kernel filters the dump by what it holds anyway; errors of overrun are seen as ENOBUFS, and we read all
+	 * again.
+	 */
 	setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &one, sizeof(one));
 	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
 		int rc = -errno;

@@ -13,9 +13,9 @@
 #include "base/banned.h"
 
 /*
- * Rules of one list, found by hash. The key is the host part (kind and name, or family, prefix and masked address); rules with
- * the same key hang on one chain in the order of the list. A look-up costs one probe a label of the name, or one a prefix
- * length in use, whatever the number of rules.
+ * Rules of one list, found by hash. The key is the host part (kind and name, or family, prefix and masked address);
+ * rules with the same key hang on one chain in the order of the list. A look-up costs one probe a label of the name, or
+ * one a prefix length in use, whatever the number of rules.
  */
 struct rule_set {
 	struct rule *rules;
@@ -145,8 +145,8 @@ void policy_free(struct policy *p)
 }
 
 /*
- * Shell's sort. Not qsort(3): the gateway calls this behind its filter of system calls, and qsort may ask for the size of memory
- * (stdlib/msort.c).
+ * Shell's sort. Not qsort(3): the gateway calls this behind its filter of system calls, and qsort may ask for the size
+ * of memory (stdlib/msort.c).
  */
 static void sort_addresses(struct address *v, size_t n)
 {
@@ -257,8 +257,8 @@ static bool match_port(const struct rule *r, int index, void *arg)
 }
 
 /*
- * Port 0 asks whether any port is left. An allow rule's ranges are walked, and what deny rules cover is skipped; it ends as
- * every step either finds a free port or goes beyond a range.
+ * Port 0 asks whether any port is left. An allow rule's ranges are walked, and what deny rules cover is skipped; it
+ * ends as every step either finds a free port or goes beyond a range.
  */
 struct any_match {
 	const struct policy *p;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The egress policy: the profile's rules compiled once, and the one function that decides for every way out of the box (a
- * captured connection, the proxy port, a DNS question, a TLS or HTTP name, `why`, the eBPF maps' contents).
+ * The egress policy: the profile's rules compiled once, and the one function that decides for every way out of the box
+ * (a captured connection, the proxy port, a DNS question, a TLS or HTTP name, `why`, the eBPF maps' contents).
  *
- * Deny wins over allow. A name rule never opens a special range or an address of this host, whatever the name resolves to;
- * an address rule does, and so it does for a name that a name rule allows and that resolves there.
+ * Deny wins over allow. A name rule never opens a special range or an address of this host, whatever the name resolves
+ * to; an address rule does, and so it does for a name that a name rule allows and that resolves there.
  */
 #ifndef AGENTBOX_EGRESS_POLICY_H
 #define AGENTBOX_EGRESS_POLICY_H
@@ -59,8 +59,8 @@ struct policy_request {
 struct policy;
 
 /*
- * Compiles egress.allow and egress.deny. p: borrowed, must outlive the policy (origins point into it). A deny rule without
- * ports denies every port. Return: 0, or -EINVAL with file:line where a rule does not parse.
+ * Compiles egress.allow and egress.deny. p: borrowed, must outlive the policy (origins point into it). A deny rule
+ * without ports denies every port. Return: 0, or -EINVAL with file:line where a rule does not parse.
  */
 int policy_new(const struct profile *p, struct policy **out, struct err *e);
 void policy_free(struct policy *p);
@@ -70,7 +70,10 @@ void policy_set_own(struct policy *p, const struct address *own, size_t n);
 
 struct verdict policy_decide(const struct policy *p, const struct policy_request *q);
 
-/* Does a deny rule forbid the name on the port, whatever allows it? (A name seen in a stream that an address rule opened.) */
+/*
+ * Does a deny rule forbid the name on the port, whatever allows it? (A name seen in a stream that an address rule
+ * opened.)
+ */
 struct verdict policy_denied_name(const struct policy *p, const char *name, uint16_t port);
 
 /* Is there a deny rule for names, so that the names in a stream to a bare address matter? */
@@ -100,7 +103,8 @@ void policy_reach_free(struct policy_reach *r);
 /* Room for "file:line: rule" and such. */
 #define POLICY_TEXT_MAX 1024
 /*
- * The whole verdict in words: "private address", "egress.allow at npm.ini:12 (*.npmjs.test)". buf: any size. Return: buf.
+ * The whole verdict in words: "private address", "egress.allow at npm.ini:12 (*.npmjs.test)". buf: any size. Return:
+ * buf.
  */
 const char *policy_verdict_text(const struct policy *p, const struct verdict *v, char *buf, size_t len);
 

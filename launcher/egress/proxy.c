@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The proxy port: HTTP CONNECT, HTTP requests with an absolute URL, and SOCKS 5, told apart by the first byte. It decides nothing
- * that capture does not: it learns a name or an address, and from there on the connection is like any other.
+ * The proxy port: HTTP CONNECT, HTTP requests with an absolute URL, and SOCKS 5, told apart by the first byte. It
+ * decides nothing that capture does not: it learns a name or an address, and from there on the connection is like any
+ * other.
  */
 #include <string.h>
 

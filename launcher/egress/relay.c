@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Bytes from one side to the other. Starts by copying through the gateway's one scratch buffer; what the other side does not take
- * at once waits in a buffer of its own, and no more is read until it is gone. Bulk goes through a pipe with splice(2), which
- * copies nothing.
+ * Bytes from one side to the other. Starts by copying through the gateway's one scratch buffer; what the other side
+ * does not take at once waits in a buffer of its own, and no more is read until it is gone. Bulk goes through a pipe
+ * with splice(2), which copies nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +25,8 @@
 #define TURN_BYTES (4 * 1024 * 1024) /* then the others have theirs */
 
 /*
- * What all connections hold back together, as copies. Beyond BUFFERED_MANY only crumbs are read, so that many slow readers cost
- * their number times READ_CRUMB more at most.
+ * What all connections hold back together, as copies. Beyond BUFFERED_MANY only crumbs are read, so that many slow
+ * readers cost their number times READ_CRUMB more at most.
  */
 #define BUFFERED_MANY (32 * 1024 * 1024)
 #define READ_CRUMB 2048
@@ -231,7 +231,10 @@ static ssize_t read_once(struct gateway *g, struct flow *f, int source, size_t m
 		return 0;
 	}
 	spend(g, f, (size_t)n);
-	/* A short read emptied the stream (epoll(7)); not where its end was announced already, as no edge will tell of it. */
+	/*
+	 * A short read emptied the stream (epoll(7)); not where its end was announced already, as no edge will tell of
+	 * it.
+	 */
 	if ((size_t)n < want && !f->hangup)
 		f->readable = false;
 	f->streak = (size_t)n == max ? (uint8_t)(f->streak + (f->streak < STREAK_BULK)) : 0;
@@ -323,7 +326,10 @@ static enum pump_result splice_in(struct gateway *g, struct conn *c, int directi
 	} else if (n == 0) {
 		f->eof = true;
 	} else if (errno == EAGAIN) {
-		/* The pipe's slots may be full while its bytes are few; only an empty pipe says that the socket is empty. */
+		/*
+		 * The pipe's slots may be full while its bytes are few; only an empty pipe says that the socket is
+		 * empty.
+		 */
 		if (!f->piped)
 			f->readable = false;
 	} else if (errno != EINTR) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the gateway tells the supervisor: fixed-width structs, one a packet, over a SOCK_SEQPACKET pair. The gateway never waits for
- * the supervisor: what does not fit its queue is counted, and the count is sent when there is room again.
+ * What the gateway tells the supervisor: fixed-width structs, one a packet, over a SOCK_SEQPACKET pair. The gateway
+ * never waits for the supervisor: what does not fit its queue is counted, and the count is sent when there is room
+ * again.
  */
 #ifndef AGENTBOX_EGRESS_REPORT_H
 #define AGENTBOX_EGRESS_REPORT_H
@@ -70,8 +71,8 @@ struct egress_report {
 };
 
 /*
- * Supervisor. Takes one report and checks it: enums in range, texts terminated. Return: 1; 0 at the end (the gateway is gone);
- * -EAGAIN; -EBADMSG.
+ * Supervisor. Takes one report and checks it: enums in range, texts terminated. Return: 1; 0 at the end (the gateway is
+ * gone); -EAGAIN; -EBADMSG.
  */
 int egress_report_read(int fd, struct egress_report *out);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The resolver: a process of its own that asks getaddrinfo(3), so that the host's nsswitch.conf, hosts file, caches and VPN settings
- * hold. Only names that a rule allows ever reach it. It keeps files and sockets, which NSS modules need, and may neither execute
- * nor write anything. Several threads take questions from one socket, so that a slow name does not hold up the others.
+ * The resolver: a process of its own that asks getaddrinfo(3), so that the host's nsswitch.conf, hosts file, caches and
+ * VPN settings hold. Only names that a rule allows ever reach it. It keeps files and sockets, which NSS modules need,
+ * and may neither execute nor write anything. Several threads take questions from one socket, so that a slow name does
+ * not hold up the others.
  */
 #include <errno.h>
 #include <netdb.h>

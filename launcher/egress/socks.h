@@ -33,8 +33,8 @@ enum socks_reply {
 enum socks_result socks_greeting(const uint8_t *bytes, size_t len, size_t *used, enum socks_method *method);
 
 /*
- * *used: bytes of the request. *reply: SOCKS_SUCCEEDED where `out` is a target to connect to, with its port; else what to answer
- * (SOCKS_COMMAND, SOCKS_ADDRESS_TYPE, SOCKS_FAILURE for a name that is none or port 0). Set with SOCKS_OK.
+ * *used: bytes of the request. *reply: SOCKS_SUCCEEDED where `out` is a target to connect to, with its port; else what
+ * to answer (SOCKS_COMMAND, SOCKS_ADDRESS_TYPE, SOCKS_FAILURE for a name that is none or port 0). Set with SOCKS_OK.
  */
 enum socks_result socks_request(const uint8_t *bytes, size_t len, size_t *used, struct target *out, enum socks_reply *reply);
 

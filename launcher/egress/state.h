@@ -63,8 +63,8 @@ struct bulk_pipe {
 };
 
 /*
- * One direction of a connection. Bytes wait in `buf` (from `off`; up to `ready` they may go on, behind that they are not yet judged)
- * or, for bulk, in a pipe.
+ * One direction of a connection. Bytes wait in `buf` (from `off`; up to `ready` they may go on, behind that they are
+ * not yet judged) or, for bulk, in a pipe.
  */
 struct flow {
 	char *buf;
@@ -217,7 +217,8 @@ void inspect_answer(struct conn *c, const char *bytes, size_t len);
 
 /* --- answer.c --- */
 /*
- * Puts the refusal that the client understands into the flow to it. v: why; NULL: the server was not reached, errnum says why.
+ * Puts the refusal that the client understands into the flow to it. v: why; NULL: the server was not reached, errnum
+ * says why.
  * Return: false where the client can be told nothing: reset it.
  */
 bool answer_no(struct gateway *g, struct conn *c, const struct verdict *v, int errnum);

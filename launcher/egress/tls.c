@@ -138,8 +138,8 @@ static bool record_is_bad(const uint8_t *bytes, size_t n)
 }
 
 /*
- * Puts the records' contents one behind the other; the last may be cut. Return: TLS_FOUND when the handshake message at their
- * start is whole (*len is its length), TLS_MORE, or TLS_BAD.
+ * Puts the records' contents one behind the other; the last may be cut. Return: TLS_FOUND when the handshake message at
+ * their start is whole (*len is its length), TLS_MORE, or TLS_BAD.
  */
 static enum tls_result reassemble(const uint8_t *bytes, size_t n, uint8_t *out, size_t *len)
 {

@@ -18,8 +18,8 @@ enum tls_result {
 };
 
 /*
- * Looks at the connection's bytes from its start; called again with more as they come. The hello may span records and segments.
- * With encrypted client hello the outer name counts, as that is where the connection goes.
+ * Looks at the connection's bytes from its start; called again with more as they come. The hello may span records and
+ * segments. With encrypted client hello the outer name counts, as that is where the connection goes.
  * name: HOSTNAME_MAX + 1 bytes, in normal form, "" unless TLS_FOUND.
  */
 enum tls_result tls_hello_name(const uint8_t *bytes, size_t len, char *name);

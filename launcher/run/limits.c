@@ -8,13 +8,19 @@
 #define SAMPLE_MS 500
 #define REMOVE_MS 2000
 
+/* Also with cgroup = off: the record then says what is not bounded. */
+static bool asks(const struct profile *p)
+{
+	return p->limits.memory.bytes || p->limits.processes.n || p->limits.cpus.milli;
+}
+
 int limits_prepare(struct supervisor *s, struct err *e)
 {
 	/*
 	 * A box that can mount cgroupfs sees the tree from its cgroup namespace's root on, with its uid's rights: that shall be a
 	 * group of its own, and not the caller's.
 	 */
-	if (!cgroup_wanted(s->profile) && !s->plan.nested_namespaces)
+	if (!asks(s->profile) && !s->plan.nested_namespaces)
 		return 0;
 	return cgroup_create(s->profile, s->id, s->plan.nested_namespaces, &s->cgroup, e);
 }

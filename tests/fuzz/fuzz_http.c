@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The first byte says in what pieces the rest arrives. Pieces must not change what is understood; what was taken once must be taken
- * again when it is written for the origin server.
+ * The first byte says in what pieces the rest arrives. Pieces must not change what is understood; what was taken once
+ * must be taken again when it is written for the origin server.
  */
 #include <stdlib.h>
 #include <string.h>

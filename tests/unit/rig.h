@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A whole gateway without a box: a "host" (user, network and mount namespaces of the test's own, with servers on addresses that
- * look public), the gateway in it, and a "box" (a network namespace plumbed by netns_setup). Nothing leaves the machine.
+ * A whole gateway without a box: a "host" (user, network and mount namespaces of the test's own, with servers on
+ * addresses that look public), the gateway in it, and a "box" (a network namespace plumbed by netns_setup). Nothing
+ * leaves the machine.
  */
 #ifndef AGENTBOX_TESTS_RIG_H
 #define AGENTBOX_TESTS_RIG_H
@@ -150,7 +151,10 @@ static inline int rig_take(int sock, int *fds, bool *redirected)
 
 typedef int (*rig_fn)(void *arg);
 
-/* In the box: runs each function that comes down the pipe in a process of its own. Function pointers are good across fork. */
+/*
+ * In the box: runs each function that comes down the pipe in a process of its own. Function pointers are good across
+ * fork.
+ */
 static inline void rig_box_loop(int in, int out)
 {
 	struct {

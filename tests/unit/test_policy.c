@@ -304,7 +304,10 @@ static void test_this_host(void **state)
 	fixture_free(&f);
 }
 
-/* Each range: the last address before it, its first, its last, the first behind it; NULL: there is none, or it is special too. */
+/*
+ * Each range: the last address before it, its first, its last, the first behind it; NULL: there is none, or it is
+ * special too.
+ */
 static const struct {
 	const char *what, *before, *first, *last, *after;
 } ranges[] = {
