@@ -3,7 +3,9 @@
 
 #include <cap-ng.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/securebits.h>
+#include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +18,28 @@ int caps_prepare(void)
 	return capng_get_caps_process() < 0 ? -EIO : 0;
 }
 
+/* Asks the kernel itself, and for each capability that it has: not the library that was to drop them. */
+static bool caps_are_empty(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return false;
+	for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		if (data[i].effective | data[i].permitted | data[i].inheritable)
+			return false;
+	for (int cap = 0; cap < 64; cap++) {
+		int bounding = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+
+		if (bounding < 0) /* EINVAL: the last one was before */
+			return cap > CAP_SYS_ADMIN;
+		if (bounding || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) != 0)
+			return false;
+	}
+	return true;
+}
+
 int caps_drop(void)
 {
 	/* Locked: even uid 0 of the namespace execs without capabilities (capabilities(7), "securebits"). */
@@ -26,17 +50,19 @@ int caps_drop(void)
 		return -errno;
 	/* libcap-ng remembers the pid of the process that used it first, which was the supervisor. */
 	capng_setpid((int)syscall(SYS_gettid));
+	/* The bounding set by ourselves: the library reads /proc/self/status for it, three times. */
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return -errno;
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return -errno;
 	capng_clear(CAPNG_SELECT_ALL);
-	if (capng_apply(CAPNG_SELECT_ALL) != 0)
+	if (capng_apply(CAPNG_SELECT_CAPS) != 0)
 		return -EPERM;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
 
-	/* Read back from the kernel. */
-	capng_clear(CAPNG_SELECT_ALL);
-	if (capng_get_caps_process() < 0 || capng_have_capabilities(CAPNG_SELECT_ALL) != CAPNG_NONE)
-		return -EPERM;
-	if (prctl(PR_GET_SECUREBITS, 0, 0, 0, 0) != (int)bits || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
-		return -EPERM;
-	return 0;
+	return caps_are_empty() && prctl(PR_GET_SECUREBITS, 0, 0, 0, 0) == (int)bits && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1
+		       ? 0
+		       : -EPERM;
 }

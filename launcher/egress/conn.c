@@ -147,8 +147,10 @@ void conn_free(struct gateway *g, struct conn *c)
 	free(c);
 }
 
-/* Writes what there is to say, ends our side, and waits a little for the client to have read it: a close with bytes unread would
- * be a reset, which takes the answer back (RFC 9112 9.6). */
+/*
+ * Writes what there is to say, ends our side, and waits a little for the client to have read it: a close with bytes
+ * unread would be a reset, which takes the answer back (RFC 9112 9.6).
+ */
 static void linger(struct gateway *g, struct conn *c)
 {
 	stop_waiting(c);
@@ -254,6 +256,11 @@ static void relay(struct gateway *g, struct conn *c)
 		to_server = relay_pump(g, c, TO_SERVER);
 		if (!take_result(g, c, TO_SERVER, to_server) || !end_of_client(g, c))
 			return;
+	}
+	/* A server that does not close as it was told, and a client that goes on: it asks again on a connection of its own. */
+	if (c->next_request && c->flows[TO_CLIENT].off == c->flows[TO_CLIENT].len && !c->flows[TO_CLIENT].piped) {
+		conn_end(g, c, EGRESS_END_CLOSED, false, false);
+		return;
 	}
 	/* With a proxied URL the server's end is the end of all. */
 	if (to_client == PUMP_DONE && (to_server == PUMP_DONE || c->absolute))

@@ -351,7 +351,9 @@ static int64_t take_headers(struct h2 *h, const uint8_t *bytes, size_t len, h2_c
 			break;
 		f = frame_at(bytes + used);
 		rc = -EBADMSG;
-		if (used + FRAME_HEADER + f.len > H2_BLOCK_MAX || !f.stream || (used && (f.type != FRAME_CONTINUATION || f.stream != stream)))
+		if (used + FRAME_HEADER + f.len > H2_BLOCK_MAX || !f.stream)
+			break;
+		if (used && (f.type != FRAME_CONTINUATION || f.stream != stream))
 			break;
 		rc = 0;
 		if (len - used < FRAME_HEADER + f.len)

@@ -299,8 +299,10 @@ static enum pump_result filter_once(struct gateway *g, struct conn *c, size_t *m
 		return n < 0 ? result : PUMP_WAIT;
 	*moved += (size_t)n;
 	f->streak = 0;
-	if (c->filter == FILTER_DROP)
+	if (c->filter == FILTER_DROP) {
+		c->next_request = true;
 		return PUMP_WAIT;
+	}
 	flow_add(f, g->scratch, (size_t)n);
 	if (!inspect_run(g, c))
 		return PUMP_ENDED;

@@ -130,6 +130,7 @@ struct conn {
 	struct verdict verdict;
 	bool inspected, opened;   /* FILTER_TLS or the first head is done; the CONNECT report is sent */
 	bool absolute;            /* a proxied absolute URL */
+	bool next_request;        /* of such a connection: the client sent more than its one request */
 	bool answered;            /* the proxy's client was told yes; what it sends now is for the server */
 	bool real;                /* host was found by the address: another name of the same address may turn out */
 	struct address candidates[CANDIDATES];

@@ -74,7 +74,9 @@ struct event_log {
 
 /* fd: owned by the log from now on. run, task: ids (task may be NULL). copy_fd is set to -1. */
 void event_log_init(struct event_log *log, int fd, const char *run, const char *task);
-/* Writes what is left to the disk (fdatasync) and closes. Return: 0 or -errno. */
+/* Has the log on the disk, also if the machine stops (fdatasync). Return: 0 or -errno. */
+int event_log_sync(struct event_log *log, struct err *e);
+/* Return: 0 or -errno. */
 int event_log_close(struct event_log *log, struct err *e);
 /*
  * The head of the chain: the SHA-256 of the last line as hex; hex: 65 bytes. A chain alone cannot tell that its last

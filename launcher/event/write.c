@@ -23,19 +23,20 @@ void event_log_init(struct event_log *log, int fd, const char *run, const char *
 	snprintf(log->task, sizeof(log->task), "%s", task ? task : "");
 }
 
+int event_log_sync(struct event_log *log, struct err *e)
+{
+	/* EINVAL, EROFS: a descriptor that has nothing to synchronise, as a pipe (fdatasync(2)). */
+	if (log->fd >= 0 && fdatasync(log->fd) < 0 && errno != EINVAL && errno != EROFS)
+		return err_errno(e, errno, "cannot bring the event log to the disk");
+	return 0;
+}
+
 int event_log_close(struct event_log *log, struct err *e)
 {
-	int fd = log->fd, r = 0;
+	int fd = log->fd;
 
 	log->fd = -1;
-	if (fd < 0)
-		return 0;
-	/* EINVAL, EROFS: a descriptor that has nothing to synchronise, as a pipe (fdatasync(2)). */
-	if (fdatasync(fd) < 0 && errno != EINVAL && errno != EROFS)
-		r = err_errno(e, errno, "cannot bring the event log to the disk");
-	if (close(fd) < 0 && r == 0)
-		r = err_errno(e, errno, "cannot close the event log");
-	return r;
+	return fd >= 0 && close(fd) < 0 ? err_errno(e, errno, "cannot close the event log") : 0;
 }
 
 void event_log_head(const struct event_log *log, char *hex)

@@ -46,6 +46,11 @@ uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+uint64_t start_ms(const struct supervisor *s)
+{
+	return (uint64_t)s->started.tv_sec * 1000 + (uint64_t)s->started.tv_nsec / 1000000;
+}
+
 static int watch(struct supervisor *s, int fd, enum source source, uint32_t events, struct err *e)
 {
 	struct epoll_event ev = {.events = events, .data.u32 = source};
@@ -104,7 +109,7 @@ static uint64_t wall_limit_ms(const struct supervisor *s)
 
 static uint64_t elapsed_ms(const struct supervisor *s)
 {
-	return now_ms() - ((uint64_t)s->started.tv_sec * 1000 + (uint64_t)s->started.tv_nsec / 1000000);
+	return now_ms() - start_ms(s);
 }
 
 static void arm_clock(struct supervisor *s)

@@ -267,6 +267,8 @@ static void judge(struct supervisor *s)
 		s->status = 124;
 }
 
+#define SYNC_FROM_MS 1000
+
 static void conclude(struct supervisor *s)
 {
 	struct err ignored; /* a log that cannot be written is said by finish() */
@@ -292,6 +294,12 @@ static void finish(struct supervisor *s)
 		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
 	if (s->run_dir >= 0 && dirs_remove(s, &e) < 0)
 		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
+	/*
+	 * Every process may die at any time and the record is whole; this is for the machine. A disk's flush costs what some runs
+	 * take in all: short ones leave it to the kernel's own writing back, within seconds.
+	 */
+	if (now_ms() - start_ms(s) >= SYNC_FROM_MS && event_log_sync(&s->log, &e) < 0)
+		fprintf(stderr, "agentbox: the record of run %s may not be on the disk: %s\n", s->id, e.msg);
 	if (event_log_close(&s->log, &e) < 0) {
 		fprintf(stderr, "agentbox: the record of run %s may not be on the disk: %s\n", s->id, e.msg);
 		if (s->status == 0)

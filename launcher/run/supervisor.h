@@ -87,6 +87,8 @@ const char *reason_name(enum run_reason reason);
 
 /* Milliseconds of CLOCK_MONOTONIC. */
 uint64_t now_ms(void);
+/* When the run began, on the same clock. */
+uint64_t start_ms(const struct supervisor *s);
 
 /* --- record.c: events and run.json --- */
 /* run.json as it is while the box lives; again when more of it is known. */

@@ -17,6 +17,7 @@ net_addresses() {
 	ip link set lo up || return
 	echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start || return
 	ip addr add 198.51.100.7/32 dev lo || return
+	echo '0 2147483647' >/proc/sys/net/ipv4/ping_group_range
 	for net in 203.0.113.0/24 192.0.2.0/24 10.0.0.0/8 192.168.0.0/16 169.254.0.0/16 100.64.0.0/10; do
 		ip route add local "$net" dev lo || return
 	done

@@ -57,6 +57,7 @@ static char *log_make(size_t *len, char *head)
 	for (int i = 0; i < LINES; i++)
 		assert_int_equal(event_write(&log, EVENT_SYSCALL_DENIED, json_pack("{s:s,s:i}", "name", "bpf", "count", i), &e), 0);
 	event_log_head(&log, head);
+	assert_int_equal(event_log_sync(&log, &e), 0);
 	assert_int_equal(event_log_close(&log, &e), 0);
 	bytes = log_bytes(kept, len);
 	close(kept);

@@ -79,6 +79,8 @@ static void serve_http(int fd)
 			snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%.*s", line, (int)line, buf);
 			if (write(fd, answer, strlen(answer)) < 0)
 				return;
+			if (strstr(buf, "Connection: close") && strstr(buf, "Connection: close") < end && !strstr(buf, "/stay"))
+				return;
 			memmove(buf, buf + head, len - head + 1);
 			len -= head;
 		}
@@ -516,7 +518,8 @@ static void test_denied(void **state)
 			continue;
 		assert_int_equal(e.outcome, EGRESS_DENIED);
 		for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
-			found |= str_eq(e.name, want[i].name) && e.port == want[i].port && e.reason == want[i].reason && e.via == want[i].via;
+			found |= str_eq(e.name, want[i].name) && e.port == want[i].port && e.reason == want[i].reason &&
+				 e.via == want[i].via;
 		if (!found)
 			fail_msg("unexpected: %s:%u %s", e.name, e.port, policy_reason_word(e.reason));
 		seen++;
@@ -1030,7 +1033,14 @@ static int box_proxy(void *arg)
 	CHECK(try_hello(fd, "a.test", 9) == 'o');
 	/* URLs: one request each */
 	fd = proxy();
-	CHECK(talk(fd, LIT("GET http://a.test/u HTTP/1.1\r\nHost: a.test\r\n\r\nGET http://b.test/v HTTP/1.1\r\nHost: b.test\r\n\r\n"), "GET /u HTTP/1.1", buf, sizeof(buf)));
+	CHECK(talk(fd, LIT("GET http://a.test/u HTTP/1.1\r\nHost: a.test\r\n\r\n"
+			   "GET http://b.test/v HTTP/1.1\r\nHost: b.test\r\n\r\n"),
+		   "GET /u HTTP/1.1", buf, sizeof(buf)));
+	CHECK(read_to_end(fd, buf, sizeof(buf)) >= 0 && !strstr(buf, "/v"));
+	fd = proxy(); /* a server that stays, and a client that asks on */
+	CHECK(talk(fd, LIT("GET http://a.test/stay HTTP/1.1\r\nHost: a.test\r\n\r\n"), "GET /stay", buf, sizeof(buf)));
+	CHECK(write(fd, LIT("GET http://a.test/v HTTP/1.1\r\nHost: a.test\r\n\r\n")) > 0);
+	CHECK(read_to_end(fd, buf, sizeof(buf)) == 0);
 	CHECK(talk(proxy(), LIT("GET http://a.test:8080/u HTTP/1.1\r\nHost: a.test:8080\r\n\r\n"), "GET /u HTTP/1.1", buf, sizeof(buf)));
 	CHECK(talk(proxy(), LIT("GET http://no.test/u HTTP/1.1\r\nHost: no.test\r\n\r\n"), "403", buf, sizeof(buf)));
 	CHECK(talk(proxy(), LIT("GET http://a.test/u HTTP/1.1\r\nHost: no.test\r\n\r\n"), "403", buf, sizeof(buf)));

@@ -108,8 +108,7 @@ def dns_answer(msg):
     return head + msg[12:end + 4] + b"".join(answers)
 
 
-def serve_dns():
-    s = listener("127.0.0.1", 53, socket.SOCK_DGRAM)
+def serve_dns(s):
     while True:
         msg, peer = s.recvfrom(4096)
         try:
@@ -118,6 +117,31 @@ def serve_dns():
             continue
         if out:
             s.sendto(out, peer)
+
+
+def serve_echo(s):
+    while True:
+        msg, peer = s.recvfrom(65536)
+        s.sendto(msg, peer)
+
+
+def serve_datagrams():
+    """The name server, at its own address and at another one that a program may try; and what sends all back."""
+    for address in "127.0.0.1", "203.0.113.20", "2001:db8::20":
+        sock = listener(address, 53, socket.SOCK_DGRAM)
+        if sock:
+            threading.Thread(target=serve_dns, args=[sock], daemon=True).start()
+    for address in "203.0.113.10", "203.0.113.20", "2001:db8::20":
+        for port in 123, 443, 7001:
+            sock = listener(address, port, socket.SOCK_DGRAM)
+            if sock:
+                threading.Thread(target=serve_echo, args=[sock], daemon=True).start()
+
+
+async def dns_stream(reader, writer):
+    while head := await reader.readexactly(2):
+        out = dns_answer(await reader.readexactly(int.from_bytes(head, "big")))
+        writer.write(len(out).to_bytes(2, "big") + out)
 
 
 # --- the web ---
@@ -318,7 +342,7 @@ def closing(handler):
         try:
             await handler(reader, writer)
             await writer.drain()
-        except OSError:
+        except (OSError, EOFError):
             pass
         finally:
             writer.close()
@@ -330,7 +354,7 @@ async def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     for name in ("dns.log", "http.log", "ends.log"):
         open(os.path.join(DIR, name), "w").close()
-    threading.Thread(target=serve_dns, daemon=True).start()
+    serve_datagrams()
     serve_web()
     servers = []
     for port, handler in STREAMS.items():
@@ -338,6 +362,7 @@ async def main():
             sock = listener(address, port)
             if sock:
                 servers.append(await asyncio.start_server(closing(handler), sock=sock, backlog=4096))
+    servers.append(await asyncio.start_server(closing(dns_stream), sock=listener("203.0.113.20", 53)))
     open(os.path.join(DIR, "up"), "w").close()
     await asyncio.Event().wait()
 
