@@ -95,7 +95,7 @@ static void own_files(struct plan *plan, const struct profile *profile, const ch
 {
 	static const char hosts[] = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n";
 	/* The gateway answers at any address; this one is always there. */
-	const char *resolver = profile->egress.mode.v == EGRESS_GATEWAY ? "nameserver " NETNS_OWN4 "\noptions edns0\n"
+	const char *resolver = profile->egress.mode.v == EGRESS_GATEWAY ? "nameserver " NETNS_OWN4 "\noptions edns0 timeout:1 attempts:5\n"
 									: "# no name server: the box has no network\n";
 	const char *user = profile->identity.user.v;
 	cleanup_str struct str passwd = {0}, group = {0};

@@ -89,6 +89,8 @@ def tcp(address, port, protocol=0, source=None):
 
 def fast_open(address, port):
     s = open_socket(socket.SOCK_STREAM, address)
+    s.setblocking(True)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 2, 0))
     s.sendto(b"ping", MSG_FASTOPEN, (address, port))
     return echoed(s)
 
@@ -196,9 +198,9 @@ def hello(name):
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     out = ssl.MemoryBIO()
-    place = b"x" * len(name)
-    if len(place) > 3:
-        place = place[:len(name) // 2] + b"." + place[len(name) // 2 + 1:]
+    place = b".".join([b"x" * 40] * 8)[-len(name):] if name else b""
+    if place[:1] == b".":
+        place = b"x" + place[1:]
     tls = context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=place.decode() if name else None)
     try:
         tls.do_handshake()
@@ -269,10 +271,10 @@ def names():
     for what, name in NAMES.items():
         attempt(f"connect {what}", lambda n: http_over(connect_by_proxy(n + b":80"), n), name)
         attempt(f"socks {what}", lambda n: http_over(socks(n), n), name)
-        attempt(f"url {what}", lambda n: http_over(open_to(*PROXY), b"web.test", b"", b"http://" + n + b"/"), name)
+        attempt(f"url {what}", lambda n: http_over(open_to(*PROXY), n, b"", b"http://" + n + b"/"), name)
         if what not in ("longest", "punycode"):  # allowed, and not what web.test's connection is for
             attempt(f"host {what}", lambda n: http_over(open_to("web.test", 80), n), name)
-            if what != "empty":  # `fronting` has a hello without a name
+            if len(name) > 3:  # `fronting` has a hello without a name
                 attempt(f"sni {what}", sni, name)
 
 
@@ -355,6 +357,7 @@ SMUGGLED = {
 
 def smuggled(data):
     s = open_to("web.test", 80)
+    s.settimeout(0.5)
     s.sendall(data)
     got = b""
     try:
