@@ -212,26 +212,29 @@ static int on_signals(struct supervisor *s, struct err *e)
 
 /* --- the box's word --- */
 
-/* The word to start, once everything that bounds the command is in force. */
-static int start_command(struct supervisor *s, struct err *e)
+/*
+ * The word to start, once everything that bounds the command is in force. The box itself waits for it only when it is done
+ * with its own part, so where nothing else is to come it may be said ahead.
+ */
+int loop_start_command(struct supervisor *s, struct err *e)
 {
 	struct box_msg go = {.type = BOX_GO};
 	int r;
 
-	if (!s->box_ready || s->go_sent || !network_is_ready(s))
+	if (s->go_sent || !network_is_ready(s) || (s->plan.tty && !s->box_ready))
 		return 0;
 	s->go_sent = true;
-	r = record_ready(s, e);
-	if (r == 0)
-		r = fd_send(s->control, &go, sizeof(go), NULL, 0);
-	return r == -EPIPE ? 0 : r; /* the box is gone, and says so itself */
+	r = fd_send(s->control, &go, sizeof(go), NULL, 0);
+	if (r < 0 && r != -EPIPE) /* EPIPE: the box is gone, and has said why */
+		return err_errno(e, -r, "cannot start the command");
+	return 0;
 }
 
 static int on_egress(struct supervisor *s, struct err *e)
 {
 	int r = network_report(s, e);
 
-	return r < 0 ? r : start_command(s, e);
+	return r < 0 ? r : loop_start_command(s, e);
 }
 
 static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *fds, size_t n_fds, struct err *e)
@@ -257,7 +260,8 @@ static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *
 	if (r < 0)
 		return r;
 	s->box_ready = true;
-	return start_command(s, e);
+	r = record_ready(s, e);
+	return r < 0 ? r : loop_start_command(s, e);
 }
 
 /* Whoever waits for the end of the caller's streams is not kept waiting by us. */

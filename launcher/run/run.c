@@ -416,9 +416,11 @@ int run_command(const struct run_options *options)
 	r = prepare(&s, &s.error);
 	if (r == 0)
 		r = start_box(&s, &s.error);
-	/* The record exists before the command runs: the child waits for the word that the loop sends. */
+	/* The record exists before the command runs: that waits for our word. */
 	if (r == 0)
 		r = record_start(&s, &s.error);
+	if (r == 0)
+		r = loop_start_command(&s, &s.error);
 	if (r == 0) {
 		s.reason = REASON_NONE;
 		r = loop_run(&s, &s.error);

@@ -109,6 +109,8 @@ void record_refused_call(struct supervisor *s);
 json_t *limits_fields(const char *limit, uint64_t value, uint64_t used);
 
 /* --- loop.c --- */
+/* Sends the word to start if all is in force. Return: 0 or -errno with `e`. */
+int loop_start_command(struct supervisor *s, struct err *e);
 /* Serves the box until pid 1 is gone. Return: 0 or -errno with `e`: the supervisor itself failed, and pid 1 was killed. */
 int loop_run(struct supervisor *s, struct err *e);
 
