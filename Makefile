@@ -58,6 +58,22 @@ $(BUILD)/%.o: %.c config.mk Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# The eBPF programs, where configure found what builds them. They need the kernel's exported headers alone.
+ifeq ($(HAVE_BPF),yes)
+$(BUILD)/egress.bpf.o: launcher/egress/egress.bpf.c launcher/egress/bpfshared.h config.mk Makefile
+	$(say) BPF $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -target bpf -mcpu=v2 -O2 -g -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
+
+$(BUILD)/egress.skel.h: $(BUILD)/egress.bpf.o
+	$(say) SKEL $@
+	$(Q)$(BPFTOOL) gen skeleton $< name egress_bpf >$@
+
+$(BUILD)/launcher/egress/bpf.o: $(BUILD)/egress.skel.h
+endif
+# Where Debian has asm/types.h; the target's own headers, which clang -target bpf does not look into.
+BPF_ARCH_CFLAGS = $(addprefix -isystem /usr/include/,$(shell $(CC) -print-multiarch 2>/dev/null))
+
 # Where `make install PREFIX=` puts the profiles is compiled in, into this one file: made anew where it is another.
 $(BUILD)/launcher/profile/lookup.o: $(BUILD)/prefix
 $(BUILD)/prefix: FORCE

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +15,8 @@
 #include "box/env.h"
 #include "box/protect.h"
 #include "box/root.h"
+#include "box/seccomp_args.h"
+#include "box/syscalls.h"
 #include "box/workspace.h"
 #include "sys/path.h"
 
@@ -162,6 +165,27 @@ static int check_nested(const struct plan *plan, struct err *e)
 		       "command's own namespaces; run agentbox as another user");
 }
 
+/*
+ * With syscalls.log the filter is pid 1's too (its listener has to leave the box before the command starts), and what that
+ * needs cannot be denied.
+ */
+static int check_log(const struct seccomp_program *program, struct err *e)
+{
+	static const char *const needed[] = {"sendmsg", "recvmsg", "wait4", "poll", "read", "close", "close_range", "rt_sigprocmask",
+					     "rt_sigaction", "setsid", "ioctl", "dup2", "vfork", "execve", "exit_group", "kill",
+					     "signalfd4", "umask", NULL};
+
+	for (const char *const *n = needed; program->notify && *n; n++) {
+		struct seccomp_data data = {.nr = syscall_number(*n), .arch = SECCOMP_ARCH_NATIVE};
+
+		if (data.nr >= 0 && seccomp_eval(program->insns, program->n, &data) != SECCOMP_RET_ALLOW)
+			return err_set(e, EINVAL, "syscalls.log = yes: %s is denied, which the box's first process needs then; "
+				       "allow it, or set syscalls.log to no",
+				       *n);
+	}
+	return 0;
+}
+
 int plan_build(struct plan *plan, const struct profile *profile, const struct run_request *req, const struct run_host *host,
 	       struct err *e)
 {
@@ -179,6 +203,8 @@ int plan_build(struct plan *plan, const struct profile *profile, const struct ru
 		r = env_add(plan, profile, req, host, e);
 	if (r == 0)
 		r = seccomp_build(profile, plan->box_uid == 0, &plan->seccomp, e);
+	if (r == 0)
+		r = check_log(&plan->seccomp, e);
 	if (r == 0)
 		r = add_landlock(plan, profile, e);
 	if (r == 0)

@@ -259,7 +259,9 @@ void child_main(const struct child_config *config)
 	if (r < 0)
 		child_fail(&c, PHASE_LANDLOCK, r, -1, 0);
 	child_set_title("agentbox-init", config->title, config->title_len);
-	r = seccomp_install(&c.plan->seccomp, &c.seccomp_listener);
+	/* With a listener here, as it has to be sent out; otherwise by the command's own process (init.c), so that what a profile
+	 * denies is denied to the command and not to this one. */
+	r = c.plan->seccomp.notify ? seccomp_install(&c.plan->seccomp, &c.seccomp_listener) : 0;
 	if (r < 0)
 		child_fail(&c, PHASE_SECCOMP, r, -1, 0);
 	r = phase_report(&c);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "box/messages.h"
+#include "box/seccomp.h"
 #include "sys/fd.h"
 
 #include "base/banned.h"
@@ -44,6 +45,7 @@ static int command_session(int tty)
 static pid_t command_start(const struct child_config *config, int tty, volatile int *failure)
 {
 	const struct plan *plan = config->plan;
+	int listener;
 	pid_t pid;
 
 	*failure = 0;
@@ -65,6 +67,10 @@ static pid_t command_start(const struct child_config *config, int tty, volatile 
 		umask(config->umask);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
+		/* Last: from here on every call is the command's. */
+		*failure = plan->seccomp.notify ? 0 : -seccomp_install(&plan->seccomp, &listener);
+	}
+	if (*failure == 0) {
 		execvp(plan->argv.v[0], plan->argv.v);
 		*failure = errno;
 	}

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include "box/rlimits.h"
 #include "cmd/commands.h"
 #include "config.h"
+#include "egress/bpf.h"
 #include "run/state.h"
 #include "sys/fd.h"
 #include "sys/syscalls.h"
@@ -275,36 +275,27 @@ static void doctor_cgroups(struct doctor *d)
 	}
 }
 
-/* CAP_BPF and CAP_NET_ADMIN, by /proc: what loading and attaching need. */
-static bool has_bpf_caps(void)
-{
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2] = {{0}};
-
-	if (syscall(SYS_capget, &head, data) < 0)
-		return false;
-	return data[CAP_TO_INDEX(CAP_NET_ADMIN)].effective & CAP_TO_MASK(CAP_NET_ADMIN) &&
-	       data[CAP_TO_INDEX(CAP_BPF)].effective & CAP_TO_MASK(CAP_BPF);
-}
-
 static void doctor_bpf(struct doctor *d)
 {
 	struct cgroup_host h;
+	struct err e = {0};
+	int r = bpf_filter_possible(&e);
 
-#ifndef HAVE_BPF
-	doctor_row(d, "ebpf", false, DOCTOR_MISSING, "install libbpf-dev, clang and bpftool, and configure again",
-		   "not built in: egress.ebpf = require and egress.mode = host cannot start");
-	return;
-#endif
-	if (!has_bpf_caps()) {
-		doctor_row(d, "ebpf", false, DOCTOR_MISSING, "run as root, or do without: the gateway is the boundary in any case",
-			   "this process has not CAP_BPF and CAP_NET_ADMIN");
+	if (r == -ENOTSUP) {
+		doctor_row(d, "ebpf", false, DOCTOR_MISSING, "install libbpf-dev, clang and bpftool, and configure again", "%s", e.msg);
+		return;
+	}
+	if (r < 0) {
+		doctor_row(d, "ebpf", false, DOCTOR_MISSING, "run as root, or do without: the gateway is the boundary in any case", "%s",
+			   e.msg);
 		return;
 	}
 	cgroup_probe(&h);
 	if (!h.v2_group)
 		doctor_row(d, "ebpf", false, DOCTOR_MISSING, "mount a cgroup v2 tree (/sys/fs/cgroup/unified will do)",
 			   "no cgroup v2 group to attach to");
+	else if (bpf_filter_try(&e) < 0)
+		doctor_row(d, "ebpf", false, DOCTOR_MISSING, "do without: the gateway is the boundary in any case", "%s", e.msg);
 	else
 		doctor_row(d, "ebpf", false, DOCTOR_PRESENT, NULL, "egress filters on the run's control group");
 }

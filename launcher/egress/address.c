@@ -71,6 +71,19 @@ const char *address_special(const struct address *a)
 	return NULL;
 }
 
+bool address_special_range(uint8_t family, size_t i, struct address *out, unsigned *prefix)
+{
+	const struct range *r = family == 4 ? special4 : special6;
+	size_t n = family == 4 ? sizeof(special4) / sizeof(special4[0]) : sizeof(special6) / sizeof(special6[0]);
+
+	if (i >= n)
+		return false;
+	*out = (struct address){.family = family};
+	memcpy(out->b, r[i].b, 16);
+	*prefix = r[i].prefix;
+	return true;
+}
+
 struct address address_from_v4(const void *bytes)
 {
 	struct address a = {.family = 4};

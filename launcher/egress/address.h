@@ -46,6 +46,8 @@ bool address_embedded_v4(const struct address *a, struct address *out);
  * `*`: IANA's special-purpose registries (RFC 6890) without the documentation ranges, and cloud metadata.
  */
 const char *address_special(const struct address *a);
+/* The ranges themselves, by number from 0. family: 4 or 6. Return: false behind the last one. */
+bool address_special_range(uint8_t family, size_t i, struct address *out, unsigned *prefix);
 
 /* What a client asked for: a name, or an address where name is "". */
 struct target {

@@ -36,6 +36,7 @@ static void report(struct gateway *g, struct conn *c, enum egress_outcome outcom
 				  .rule = v->rule,
 				  .errnum = errnum,
 				  .port = c->port,
+				  .client_port = c->client_port,
 				  .outcome = (uint8_t)outcome,
 				  .reason = (uint8_t)v->reason,
 				  .via = (uint8_t)c->via,
@@ -574,10 +575,13 @@ static void open_captured(struct gateway *g, struct conn *c)
 	conn_open_address(g, c, &addr);
 }
 
-static void accepted(struct gateway *g, struct source *listener, int fd)
+static void accepted(struct gateway *g, struct source *listener, int fd, const struct sockaddr_storage *peer)
 {
 	struct conn *c = conn_new(g, fd); /* TCP_NODELAY comes from the listener */
+	struct address addr;
 
+	if (!address_from_sockaddr((const struct sockaddr *)peer, &addr, &c->client_port))
+		c->client_port = 0;
 	if (source_watch(g, &c->client, EVENTS) < 0) {
 		bury(g, c, true, false);
 		return;
@@ -597,10 +601,12 @@ static void accepted(struct gateway *g, struct source *listener, int fd)
 void conn_accept(struct gateway *g, struct source *listener)
 {
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
-		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+		socklen_t peer_len = sizeof(peer);
+		int fd = accept4(listener->fd, (struct sockaddr *)&peer, &peer_len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			accepted(g, listener, fd);
+			accepted(g, listener, fd, &peer);
 			continue;
 		}
 		if (errno == EINTR || errno == ECONNABORTED)

@@ -558,3 +558,11 @@ void policy_reach_free(struct policy_reach *r)
 	free(r->nets);
 	*r = (struct policy_reach){0};
 }
+
+const struct rule *policy_rules(const struct policy *p, bool deny, size_t *n)
+{
+	const struct rule_set *s = deny ? &p->deny : &p->allow;
+
+	*n = s->n;
+	return s->rules;
+}

@@ -100,6 +100,9 @@ struct policy_reach {
 void policy_reach(const struct policy *p, struct policy_reach *out);
 void policy_reach_free(struct policy_reach *r);
 
+/* The compiled rules of one list, in its order; the policy's own. */
+const struct rule *policy_rules(const struct policy *p, bool deny, size_t *n);
+
 /* Room for "file:line: rule" and such. */
 #define POLICY_TEXT_MAX 1024
 /*

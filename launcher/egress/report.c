@@ -32,7 +32,7 @@ int egress_report_read(int fd, struct egress_report *out)
 
 const char *egress_via_text(enum egress_via via)
 {
-	static const char *const texts[EGRESS_VIAS] = {"gateway", "proxy", "socks", "filter"};
+	static const char *const texts[EGRESS_VIAS] = {"gateway", "proxy", "socks", "filter", "ebpf"};
 
 	return (unsigned)via < EGRESS_VIAS ? texts[via] : "unknown";
 }

@@ -37,6 +37,7 @@ enum egress_via {
 	EGRESS_VIA_PROXY,   /* HTTP CONNECT or an absolute URL */
 	EGRESS_VIA_SOCKS,
 	EGRESS_VIA_FILTER, /* refused in the box's network before it came to the gateway */
+	EGRESS_VIA_EBPF,   /* by the programs on the control group; said by the supervisor */
 	EGRESS_VIAS
 };
 
@@ -58,6 +59,7 @@ struct egress_report {
 	int32_t rule;    /* see policy_rule; -1: none */
 	int32_t errnum;
 	uint16_t port, qtype;
+	uint16_t client_port; /* CONNECT: the box's own port of the connection; 0: not known */
 	uint8_t outcome; /* enum egress_outcome */
 	uint8_t reason;  /* enum verdict_reason */
 	uint8_t via;     /* enum egress_via */

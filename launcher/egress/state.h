@@ -127,6 +127,7 @@ struct conn {
 	const char *name;         /* of one that no rule allows, while it is being refused; not owned */
 	struct address addr;      /* a bare address, or the one that a real-mode client asked for */
 	uint16_t port;
+	uint16_t client_port;
 	struct verdict verdict;
 	bool inspected, opened;   /* FILTER_TLS or the first head is done; the CONNECT report is sent */
 	bool absolute;            /* a proxied absolute URL */

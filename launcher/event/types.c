@@ -55,7 +55,7 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"address", "string?", "the address connected to, or asked for"},
 		{"port", "integer", "the port"},
 		{"protocol", "string", "tcp, udp or another"},
-		{"via", "string", "gateway, proxy or ebpf"},
+		{"via", "string", "gateway, proxy, socks, filter or ebpf"},
 		{"pid", "integer?", "the process in the box, as the host sees it"},
 		{"comm", "string?", "its name"},
 		{"reason", "string?", "why it was denied or failed, in words"})},
@@ -66,7 +66,7 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"duration_ms", "integer", "since it was accepted"},
 		{"how", "string", "how it ended: closed, reset, limit, ..."})},
 	[EVENT_EGRESS_ERROR] = {"egress.error", "the gateway or a helper of it failed; the network is closed from here on", FIELDS(
-		{"process", "string", "gateway or resolver"},
+		{"process", "string", "gateway, resolver or ebpf"},
 		{"exit_code", "integer?", "where it exited"},
 		{"signal", "integer?", "where a signal killed it"},
 		{"reason", "string", "what failed, in words"})},

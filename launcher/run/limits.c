@@ -20,9 +20,11 @@ int limits_prepare(struct supervisor *s, struct err *e)
 	 * A box that can mount cgroupfs sees the tree from its cgroup namespace's root on, with its uid's rights: that shall be a
 	 * group of its own, and not the caller's.
 	 */
-	if (!asks(s->profile) && !s->plan.nested_namespaces)
+	bool v2 = s->plan.nested_namespaces || s->ebpf.wanted;
+
+	if (!asks(s->profile) && !v2)
 		return 0;
-	return cgroup_create(s->profile, s->id, s->plan.nested_namespaces, &s->cgroup, e);
+	return cgroup_create(s->profile, s->id, v2, &s->cgroup, e);
 }
 
 int limits_attach(struct supervisor *s, bool into_v2, struct err *e)
@@ -130,7 +132,7 @@ json_t *limits_mechanism(const struct supervisor *s)
 	const struct cgroup *cg = &s->cgroup;
 	json_t *m = json_object(), *not_bounded = json_object();
 
-	json_object_set_new(m, "in_force", json_boolean(cg->n > 0));
+	json_object_set_new(m, "in_force", json_boolean(cg->bounded != 0));
 	if (!cg->asked)
 		json_object_set_new(m, "why", json_string("not asked for"));
 	for (int i = 0; i < CGROUP_LIMITS; i++)

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "box/seccomp.h"
+#include "run/ebpf.h"
 #include "run/limits.h"
 #include "run/network.h"
 #include "run/supervisor.h"
@@ -36,6 +37,7 @@ enum source {
 	SOURCE_TTY_OUT,
 	SOURCE_SECCOMP,
 	SOURCE_EGRESS,
+	SOURCE_EBPF,
 };
 
 uint64_t now_ms(void)
@@ -407,6 +409,8 @@ static int on_event(struct supervisor *s, const struct epoll_event *ev, struct e
 		return 0;
 	case SOURCE_EGRESS:
 		return on_egress(s, e);
+	case SOURCE_EBPF:
+		return ebpf_records(s, e);
 	case SOURCE_SECCOMP:
 		record_refused_call(s);
 		return 0;
@@ -435,6 +439,8 @@ static int loop_start(struct supervisor *s, struct err *e)
 		r = watch(s, s->deadline, SOURCE_CLOCK, EPOLLIN, e);
 	if (r == 0)
 		r = watch(s, s->network.report, SOURCE_EGRESS, EPOLLIN, e);
+	if (r == 0)
+		r = watch(s, s->ebpf.filter.ring, SOURCE_EBPF, EPOLLIN, e);
 	arm_clock(s);
 	return r;
 }

@@ -18,6 +18,7 @@
 #include "box/child.h"
 #include "egress/dns.h"
 #include "egress/gateway.h"
+#include "run/ebpf.h"
 
 #include "base/banned.h"
 
@@ -151,6 +152,8 @@ static int dns_event(struct supervisor *s, const struct egress_report *r, struct
 	json_t *fields = json_object();
 	char type[32];
 
+	if (r->outcome == EGRESS_ALLOWED)
+		ebpf_note_name(s, &r->addr, r->name);
 	put_text(fields, "name", *r->name ? r->name : "?");
 	json_object_set_new(fields, "qtype", json_string(dns_type_text(r->qtype, type)));
 	json_object_set_new(fields, "verdict", json_string(r->outcome == EGRESS_DENIED ? "deny" : "allow"));
@@ -193,7 +196,7 @@ static void note_denied(struct supervisor *s, const struct egress_report *r)
 		strv_add(&s->network.denied_names, what);
 }
 
-static int connect_event(struct supervisor *s, const struct egress_report *r, struct err *e)
+int network_connect(struct supervisor *s, const struct egress_report *r, pid_t pid, const char *comm, struct err *e)
 {
 	json_t *fields = json_object();
 	char address[ADDRESS_TEXT_MAX], protocol[16], why[512];
@@ -206,8 +209,8 @@ static int connect_event(struct supervisor *s, const struct egress_report *r, st
 	json_object_set_new(fields, "port", json_integer(r->port));
 	json_object_set_new(fields, "protocol", json_string(protocol_text(r->protocol, protocol)));
 	json_object_set_new(fields, "via", json_string(egress_via_text((enum egress_via)r->via)));
-	json_object_set_new(fields, "pid", json_null());
-	json_object_set_new(fields, "comm", json_null());
+	json_object_set_new(fields, "pid", pid ? json_integer(pid) : json_null());
+	put_text(fields, "comm", comm);
 	why[0] = '\0';
 	if (r->outcome == EGRESS_DENIED)
 		snprintf(why, sizeof(why), "%s%s%s", policy_reason_text((enum verdict_reason)r->reason), *r->seen ? ": " : "", r->seen);
@@ -218,6 +221,15 @@ static int connect_event(struct supervisor *s, const struct egress_report *r, st
 	if (r->outcome == EGRESS_DENIED)
 		note_denied(s, r);
 	return record_event(s, EVENT_EGRESS_CONNECT, fields, e);
+}
+
+/* With whose connection it was, where the eBPF programs saw it. */
+static int connect_event(struct supervisor *s, const struct egress_report *r, struct err *e)
+{
+	char comm[EBPF_COMM_MAX];
+	pid_t pid;
+
+	return ebpf_owner(s, r, &pid, comm) ? network_connect(s, r, pid, comm, e) : network_connect(s, r, 0, NULL, e);
 }
 
 static int close_event(struct supervisor *s, const struct egress_report *r, struct err *e)

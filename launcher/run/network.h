@@ -20,6 +20,12 @@ bool network_is_ready(const struct supervisor *s);
 /* The report socket is readable. Return: 0 or -errno with `e`: the log cannot be written, or the gateway failed too early. */
 int network_report(struct supervisor *s, struct err *e);
 
+/*
+ * egress.connect for what the gateway does not see. r: type EGRESS_CONNECT. pid: 0 where it is not known; comm: NULL then.
+ * Return: as network_report.
+ */
+int network_connect(struct supervisor *s, const struct egress_report *r, pid_t pid, const char *comm, struct err *e);
+
 /* Ends the gateway, after its last reports. Return: as network_report. */
 int network_finish(struct supervisor *s, struct err *e);
 

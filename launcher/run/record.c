@@ -73,6 +73,7 @@ static json_t *mechanisms(const struct supervisor *s)
 	json_object_set_new(all, "landlock", m);
 	json_object_set_new(all, "network", mechanism(s->plan.private_network, "egress.mode = host"));
 	json_object_set_new(all, "nested-namespaces-off", mechanism(!s->plan.nested_namespaces, "syscalls.nested-namespaces = yes"));
+	json_object_set_new(all, "ebpf", mechanism(s->ebpf.attached, s->ebpf.why[0] ? s->ebpf.why : NULL));
 	json_object_set_new(all, "cgroup", limits_mechanism(s));
 	json_object_set_new(all, "rlimits", mechanism(s->plan.rlimits.n > 0, NULL));
 	return all;

@@ -23,6 +23,7 @@
 #include "box/child.h"
 #include "run/commands.h"
 #include "run/dirs.h"
+#include "run/ebpf.h"
 #include "run/limits.h"
 #include "run/network.h"
 #include "run/supervisor.h"
@@ -51,6 +52,7 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 		.log.copy_fd = -1,
 		.cgroup.oom_fd = -1,
 		.network = {.pidfd = -1, .report = -1, .box_end = -1},
+		.ebpf.filter = BPF_FILTER_NONE,
 		.exit_code = -1,
 		.signum = -1,
 		.status = 125,
@@ -66,6 +68,7 @@ static void supervisor_free(struct supervisor *s)
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
 		cleanup_fd_p(fds[i]);
 	network_free(s);
+	ebpf_free(s);
 	cgroup_close(&s->cgroup);
 	json_decref(s->record);
 	json_decref(s->refused_calls);
@@ -230,7 +233,9 @@ static int start_box(struct supervisor *s, struct err *e)
 	if (s->init == 0)
 		child_main(&config);
 	network_cloned(s);
-	return limits_attach(s, args.flags & CLONE_INTO_CGROUP, e);
+	r = limits_attach(s, args.flags & CLONE_INTO_CGROUP, e);
+	/* While the box is being made; it waits for the word to start. */
+	return r < 0 ? r : ebpf_attach(s, e);
 }
 
 /* --- the outcome --- */
@@ -274,6 +279,7 @@ static void conclude(struct supervisor *s)
 	struct err ignored; /* a log that cannot be written is said by finish() */
 
 	network_finish(s, &ignored);
+	ebpf_finish(s, &ignored);
 	limits_sample(s, &ignored);
 	judge(s);
 	limits_final(s, &ignored);
@@ -355,6 +361,8 @@ static int prepare(struct supervisor *s, struct err *e)
 	}
 	if (r == 0)
 		r = network_plan(s, e);
+	if (r == 0)
+		r = ebpf_plan(s, e);
 	if (r < 0)
 		return r;
 	r = dirs_make(s, e);
@@ -366,6 +374,8 @@ static int prepare(struct supervisor *s, struct err *e)
 	s->logging = true;
 	/* What prune must know of is in the record before it can be left behind. */
 	r = limits_prepare(s, e);
+	if (r == 0)
+		r = ebpf_check_group(s, e);
 	if (r == 0 && s->cgroup.n)
 		r = record_running(s, e);
 	if (r == 0)
@@ -393,7 +403,8 @@ static void record_refusal(struct supervisor *s)
 	if (s->run_dir < 0)
 		return;
 	if (s->logging) {
-		if (!s->record)
+		/* run.json may be there already, for prune. */
+		if (!s->log.seq)
 			record_start(s, &(struct err){0});
 		return;
 	}

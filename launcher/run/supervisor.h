@@ -10,6 +10,7 @@
 #include "box/cgroup.h"
 #include "box/messages.h"
 #include "box/plan.h"
+#include "egress/bpf.h"
 #include "egress/policy.h"
 #include "egress/report.h"
 #include "event/event.h"
@@ -45,6 +46,18 @@ struct network {
 	struct strv denied_names;
 };
 
+/* egress.ebpf, see run/ebpf.h. */
+#define EBPF_SEEN 1024
+struct ebpf {
+	bool wanted, attached;
+	char why[1024];          /* why it is not attached; as long as an error */
+	struct bpf_filter filter;
+	struct bpf_record *seen; /* ring of EBPF_SEEN: the last connections that were allowed */
+	size_t n_seen;           /* of all there were */
+	char **names;            /* by the number of their synthetic address */
+	size_t n_names;
+};
+
 struct supervisor {
 	const struct run_options *options;
 	const struct profile *profile;
@@ -63,6 +76,7 @@ struct supervisor {
 	int deadline;           /* timerfd of the next wall-clock event, -1 without limit */
 	struct terminal terminal;
 	struct network network;
+	struct ebpf ebpf;
 	bool box_ready, go_sent, tty_closed, stdin_closed;
 	int reserve;            /* disk space held for the end of the record, -1: none */
 	bool init_gone, command_refused, command_started, command_ended;

@@ -17,7 +17,8 @@ net_addresses() {
 	ip link set lo up || return
 	echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start || return
 	ip addr add 198.51.100.7/32 dev lo || return
-	echo '0 2147483647' >/proc/sys/net/ipv4/ping_group_range
+	# In a user namespace there is one group only.
+	echo '0 2147483647' >/proc/sys/net/ipv4/ping_group_range || echo '0 0' >/proc/sys/net/ipv4/ping_group_range
 	for net in 203.0.113.0/24 192.0.2.0/24 10.0.0.0/8 192.168.0.0/16 169.254.0.0/16 100.64.0.0/10; do
 		ip route add local "$net" dev lo || return
 	done
@@ -67,11 +68,10 @@ net_setup() {
 		echo 'Bail out! the namespace of the test cannot be set up'
 		exit 1
 	fi
-	case $NET_STAGE in
-	*:*) NET_STAGE=ready exec unshare -U --map-user "${NET_STAGE%:*}" --map-group "${NET_STAGE#*:}" bash "$0" ;;
-	esac
-	NET_STAGE=ready
-	export NET_STAGE
+	local user=$NET_STAGE
+
+	export NET_STAGE=ready
+	case $user in *:*) exec unshare -U --map-user "${user%:*}" --map-group "${user#*:}" bash "$0" ;; esac
 }
 
 case ${NET_STAGE-} in
@@ -125,6 +125,7 @@ net_start() {
 net_server='' net_node=''
 
 net_stop() {
+	# shellcheck disable=SC2086 # there may be one or two
 	kill -KILL $net_server $net_node && wait $net_server $net_node
 } 2>/dev/null
 

@@ -10,5 +10,11 @@ for need in qemu-system-x86_64 cpio depmod busybox; do
 	fi
 done
 export PATH=$PATH:/sbin:/usr/sbin
-# Probes and the binary under test; the kernel is kept between runs.
-exec "$here/vm/boot" "${BUILD:?}/vm" "$here/vm/script.sh" 2>&1
+# The binary under test, and libbpf where it is built with eBPF; the kernel is kept between runs.
+files=()
+for lib in /usr/lib/*/libbpf.so.1 /usr/lib64/libbpf.so.1; do
+	if [ -e "$lib" ] && [ -e "${BUILD:?}/egress.skel.h" ]; then
+		files=("$lib")
+	fi
+done
+exec "$here/vm/boot" "${BUILD:?}/vm" "$here/vm/script.sh" ${files[@]+"${files[@]}"} 2>&1

@@ -181,10 +181,10 @@ wall_time() {
 
 # limited LIMITS OPTIONS...: the caller has these limits, for bash's ulimit.
 limited() {
-	local words=$1
+	local set=$1
 
 	shift
-	capture timeout -s KILL "$BOX_SECONDS" bash -c 'ulimit $1 || exit 99; shift; exec "$@"' bash "$words" "$AB" run "$@"
+	capture timeout -s KILL "$BOX_SECONDS" bash -c 'ulimit $1 || exit 99; shift; exec "$@"' bash "$set" "$AB" run "$@"
 }
 
 # A lower hard limit of the caller's holds; what the profile asks above it breaks nothing.

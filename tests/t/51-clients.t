@@ -87,7 +87,7 @@ client() {
 	local name=$1 via=$2 logged_via=$3 want=$4
 
 	shift 4
-	if ! have "$1"; then
+	if ! have "$1" || { [ "$1" = java ] && ! [ -e Get.class ]; }; then
 		skip "$1" "$name by $via"
 		return
 	fi

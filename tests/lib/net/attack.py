@@ -363,11 +363,11 @@ def smuggled(data):
     try:
         while more := s.recv(65536):
             got += more
-            if got.count(b"HTTP/1.1 200") > 1:
+            if b"denied.test\n" in got:
                 break
     except OSError:
         pass
-    return "ok" if b"denied.test\n" in got or b"/evil" in got else "no"
+    return "ok" if b"denied.test\n" in got else "no"
 
 
 def fronting():

@@ -24,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -450,9 +451,10 @@ static struct sockaddr_in nowhere(int port)
 static int a_fastopen(void)
 {
 	struct sockaddr_in a = nowhere(443);
-	int s = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	struct timeval wait = {.tv_usec = 500000}; /* a refusal is there by then, an answer never: EINPROGRESS */
+	int s = socket(AF_INET, SOCK_STREAM, 0);
 
-	if (s < 0)
+	if (s < 0 || setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) < 0)
 		return errno;
 	if (sendto(s, "x", 1, MSG_FASTOPEN | MSG_NOSIGNAL, (struct sockaddr *)&a, sizeof(a)) < 0 && errno != EINPROGRESS)
 		return errno;

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The eBPF programs of egress.bpf.c: loaded, attached to a run's control group by links, and what they tell. libbpf is
+ * opened when it is used, so that a run without it pays nothing for it. Nothing is pinned: with the last descriptor of
+ * this process all of it is gone.
+ */
+#ifndef AGENTBOX_EGRESS_BPF_H
+#define AGENTBOX_EGRESS_BPF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "egress/address.h"
+#include "egress/bpfshared.h"
+#include "egress/policy.h"
+
+#define BPF_FILTER_PROGRAMS 6
+
+struct bpf_filter {
+	int links[BPF_FILTER_PROGRAMS]; /* -1: not attached */
+	int ring, lost;                 /* maps; the ring's is for epoll (EPOLLIN) */
+	void *consumer, *producer;      /* of the ring, mapped; NULL: not */
+	size_t ring_bytes;
+};
+
+/* Nothing is loaded. What bpf_filter_close takes. */
+#define BPF_FILTER_NONE ((struct bpf_filter){.links = {-1, -1, -1, -1, -1, -1}, .ring = -1, .lost = -1})
+
+struct bpf_filter_config {
+	const struct policy *policy;
+	bool any_address;            /* see bpf_rules_compile */
+	struct address own4, own6;   /* the box's own */
+	struct address synthetic;    /* first of the network of addresses that stand for names; family 0: none */
+	unsigned synthetic_prefix;
+	uint16_t proxy_port, capture_port; /* at the own addresses: connections to them are recorded too */
+};
+
+/*
+ * Could this process load and attach them: are they built in, CAP_BPF and CAP_NET_ADMIN there, and that outside of any
+ * user namespace? Cheap; nothing is loaded. Return: 0, -ENOTSUP or -EPERM with `e` saying what is missing.
+ */
+int bpf_filter_possible(struct err *e);
+
+/* Loads the programs and lets them go again, for doctor. Return: 0 or -errno. */
+int bpf_filter_try(struct err *e);
+
+/*
+ * Loads the programs, fills the maps and attaches. cgroup: of a v2 directory; stays the caller's.
+ * f: BPF_FILTER_NONE before; owned by the caller after success (bpf_filter_close), untouched where it fails.
+ * Return: 0 or -errno.
+ */
+int bpf_filter_attach(struct bpf_filter *f, const struct bpf_filter_config *config, int cgroup, struct err *e);
+
+/* Takes the next record. Return: false where there is none. */
+bool bpf_filter_next(struct bpf_filter *f, struct bpf_record *out);
+
+/* How many records did not fit the ring, from the beginning. */
+uint64_t bpf_filter_lost(const struct bpf_filter *f);
+
+/* Detaches. */
+void bpf_filter_close(struct bpf_filter *f);
+
+#endif

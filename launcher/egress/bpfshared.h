@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR BSD-2-Clause */
+/* What egress.bpf.c and its loader both know: keys and values of the maps, and the records of the ring. */
+#ifndef AGENTBOX_EGRESS_BPFSHARED_H
+#define AGENTBOX_EGRESS_BPFSHARED_H
+
+#include <linux/types.h>
+
+/* Keys of the tries (linux/bpf.h, struct bpf_lpm_trie_key). Addresses in network order. */
+struct bpf_key4 {
+	__u32 prefix;
+	__u8 addr[4];
+};
+
+struct bpf_key6 {
+	__u32 prefix;
+	__u8 addr[16];
+};
+
+/* A range of ports of a set, as a prefix. Its value says nothing: what is there is in the set. */
+#define BPF_PORT_SET_BITS 32
+struct bpf_key_port {
+	__u32 prefix;
+	__u32 set;    /* host order: all of its bits count */
+	__u8 port[2]; /* network order */
+	__u8 pad[2];
+};
+
+/*
+ * What holds for addresses whose longest match this is: two sets of ports, 0 for the empty one. The rules of wider
+ * networks around it are in them already, as a trie gives the longest match alone.
+ */
+struct bpf_node {
+	__u32 allow, deny;
+};
+
+enum bpf_record_kind {
+	BPF_RECORD_DENIED = 1,
+	BPF_RECORD_TRIED, /* connect(2), before the port of this side is known */
+	BPF_RECORD_SYN,   /* the first packet of a TCP connection: with this side's port */
+};
+
+struct bpf_record {
+	__u8 kind;
+	__u8 family; /* 4 or 6; 0: a socket that may not be opened */
+	__u16 protocol;
+	__u16 port, source_port; /* host order; 0: none */
+	__u32 pid;               /* 0: not known (a packet of a socket that was opened by the kernel) */
+	__u8 addr[16];
+	char comm[16];
+};
+
+/* In .rodata, set before the programs are loaded. Addresses in network order as they lie in memory. */
+struct bpf_config {
+	__u32 own4;
+	__u32 own6[4];
+	__u32 synthetic, synthetic_mask; /* mask 0: there are none */
+	__u16 proxy_port, capture_port;  /* of the box's own addresses: their SYNs are recorded */
+};
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "run/ebpf.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "run/network.h"
+
+#include "base/banned.h"
+
+#define RECORDS_A_TURN 1024
+#define SAME_MS 1000 /* a program that tries again within it is one attempt, as in egress/filterlog.c */
+#define RECENT 64
+#define NAMES_MAX 65536
+/* The inode of the first pid namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
+#define FIRST_PID_NAMESPACE 0xEFFFFFFCU
+
+/* Not in force, for that reason; with `require` no run. */
+static int without(struct supervisor *s, int code, const char *why, struct err *e)
+{
+	s->ebpf.wanted = false;
+	snprintf(s->ebpf.why, sizeof(s->ebpf.why), "%s", why);
+	if (s->profile->egress.ebpf.v != MECHANISM_REQUIRE)
+		return 0;
+	s->reason = REASON_REFUSED;
+	return err_set(e, code,
+		       "[egress] ebpf = require, and the filters cannot be in force: %s; "
+		       "run as root, or take the key out: the gateway is the boundary in any case", why);
+}
+
+int ebpf_plan(struct supervisor *s, struct err *e)
+{
+	struct err missing = {0};
+	int r;
+
+	if (s->profile->egress.ebpf.v == MECHANISM_OFF)
+		snprintf(s->ebpf.why, sizeof(s->ebpf.why), "egress.ebpf = off");
+	else if (s->profile->egress.mode.v == EGRESS_NONE)
+		snprintf(s->ebpf.why, sizeof(s->ebpf.why), "egress.mode = none: there is no network to filter");
+	if (s->ebpf.why[0])
+		return 0;
+	r = bpf_filter_possible(&missing);
+	if (r < 0)
+		return without(s, -r, missing.msg, e);
+	s->ebpf.wanted = true;
+	return 0;
+}
+
+int ebpf_check_group(struct supervisor *s, struct err *e)
+{
+	const char *why = s->cgroup.why_no_v2;
+
+	if (!s->ebpf.wanted || cgroup_ebpf_fd(&s->cgroup) >= 0)
+		return 0;
+	return without(s, ENOTSUP, *why ? why : "no cgroup v2 group could be made", e);
+}
+
+static struct address own_address(const char *text)
+{
+	uint8_t bytes[16] = {0};
+	bool v6 = strchr(text, ':');
+
+	inet_pton(v6 ? AF_INET6 : AF_INET, text, bytes);
+	return v6 ? address_from_v6(bytes) : address_from_v4(bytes);
+}
+
+int ebpf_attach(struct supervisor *s, struct err *e)
+{
+	uint32_t synthetic = htonl(NETNS_SYNTHETIC_FIRST);
+	struct bpf_filter_config config = {
+		.policy = s->network.policy,
+		.any_address = s->profile->egress.addresses.v == ADDRESSES_REAL,
+		.own4 = own_address(NETNS_OWN4),
+		.own6 = own_address(NETNS_OWN6),
+		.synthetic = address_from_v4(&synthetic),
+		.synthetic_prefix = NETNS_SYNTHETIC_PREFIX,
+		.proxy_port = NETNS_PROXY_PORT,
+		.capture_port = NETNS_CAPTURE_PORT,
+	};
+	struct err missing = {0};
+	int r;
+
+	if (!s->ebpf.wanted)
+		return 0;
+	r = bpf_filter_attach(&s->ebpf.filter, &config, cgroup_ebpf_fd(&s->cgroup), &missing);
+	if (r < 0)
+		return without(s, -r, missing.msg, e);
+	s->ebpf.attached = true;
+	return 0;
+}
+
+/* --- names --- */
+
+/* The number of a synthetic address. Return: false where it is none. */
+static bool synthetic_number(const struct address *a, size_t *out)
+{
+	uint32_t v4;
+
+	if (a->family != 4)
+		return false;
+	memcpy(&v4, a->b, 4);
+	*out = ntohl(v4) - NETNS_SYNTHETIC_FIRST;
+	return *out < NAMES_MAX;
+}
+
+void ebpf_note_name(struct supervisor *s, const struct address *addr, const char *name)
+{
+	struct ebpf *b = &s->ebpf;
+	size_t i;
+
+	if (!b->attached || !synthetic_number(addr, &i))
+		return;
+	if (i >= b->n_names) {
+		size_t n = i + 1 > 2 * b->n_names ? i + 1 : 2 * b->n_names;
+
+		b->names = mem_array(b->names, n, sizeof(*b->names));
+		memset(b->names + b->n_names, 0, (n - b->n_names) * sizeof(*b->names));
+		b->n_names = n;
+	}
+	if (!b->names[i])
+		b->names[i] = mem_strdup(name);
+}
+
+/* --- whose it is --- */
+
+static void remember(struct ebpf *b, const struct bpf_record *r)
+{
+	if (!b->seen)
+		b->seen = mem_array(NULL, EBPF_SEEN, sizeof(*b->seen));
+	b->seen[b->n_seen++ % EBPF_SEEN] = *r;
+}
+
+static struct address record_address(const struct bpf_record *r)
+{
+	struct address a = {.family = r->family};
+
+	memcpy(a.b, r->addr, r->family == 4 ? 4 : 16);
+	return a;
+}
+
+/*
+ * What the gateway took is told apart by the box's own port. What was refused in the box's network has sent no packet
+ * that the programs saw: there the last attempt at the same place is it.
+ */
+static bool is_of(const struct bpf_record *seen, const struct egress_report *r)
+{
+	struct address a;
+
+	if (seen->protocol != r->protocol)
+		return false;
+	if (r->via != EGRESS_VIA_FILTER) {
+		if (seen->kind != BPF_RECORD_SYN || !r->client_port || seen->source_port != r->client_port)
+			return false;
+		return r->via != EGRESS_VIA_GATEWAY || seen->port == r->port || seen->port == NETNS_CAPTURE_PORT;
+	}
+	a = record_address(seen);
+	return seen->kind == BPF_RECORD_TRIED && seen->port == r->port && address_eq(&a, &r->addr);
+}
+
+/* The programs see the first pid namespace's numbers; to a host within another one they say nothing. */
+static bool pids_are_ours(void)
+{
+	static int known = -1;
+	struct stat st;
+
+	if (known < 0)
+		known = stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == FIRST_PID_NAMESPACE;
+	return known;
+}
+
+static void take_owner(const struct bpf_record *r, pid_t *pid, char *comm)
+{
+	*pid = pids_are_ours() ? (pid_t)r->pid : 0;
+	memcpy(comm, r->comm, sizeof(r->comm));
+	comm[sizeof(r->comm)] = '\0';
+}
+
+bool ebpf_owner(struct supervisor *s, const struct egress_report *r, pid_t *pid, char *comm)
+{
+	struct ebpf *b = &s->ebpf;
+	struct err ignored;
+
+	if (!b->attached)
+		return false;
+	/* Its record was written before the gateway could see the connection. */
+	ebpf_records(s, &ignored);
+	for (size_t i = 0; i < EBPF_SEEN && i < b->n_seen; i++) {
+		const struct bpf_record *seen = &b->seen[(b->n_seen - 1 - i) % EBPF_SEEN];
+
+		if (seen->pid && is_of(seen, r)) {
+			take_owner(seen, pid, comm);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* --- what was refused --- */
+
+static bool is_new(const struct bpf_record *r)
+{
+	static struct {
+		struct bpf_record what;
+		uint64_t at_ms;
+	} recent[RECENT];
+	size_t slot = (r->addr[3] * 31U + r->addr[15] * 7U + r->port + r->protocol + r->pid) % RECENT;
+	struct bpf_record what = *r;
+	uint64_t now = now_ms();
+	bool same;
+
+	what.source_port = 0;
+	same = memcmp(&recent[slot].what, &what, sizeof(what)) == 0 && now - recent[slot].at_ms < SAME_MS;
+	if (!same) {
+		recent[slot].what = what;
+		recent[slot].at_ms = now;
+	}
+	return !same;
+}
+
+static int denied_event(struct supervisor *s, const struct bpf_record *record, struct err *e)
+{
+	struct egress_report r = {.type = EGRESS_CONNECT,
+				  .port = record->port,
+				  .outcome = EGRESS_DENIED,
+				  .via = EGRESS_VIA_EBPF,
+				  .protocol = (uint8_t)record->protocol};
+	struct policy_request q = {.addr = &r.addr, .port = record->port};
+	struct verdict v = {.reason = VERDICT_UNSUPPORTED, .rule = -1};
+	char comm[EBPF_COMM_MAX];
+	pid_t pid;
+	size_t i;
+
+	if (record->family)
+		r.addr = record_address(record);
+	if (synthetic_number(&r.addr, &i) && i < s->ebpf.n_names && s->ebpf.names[i])
+		snprintf(r.name, sizeof(r.name), "%s", s->ebpf.names[i]);
+	if (record->protocol == IPPROTO_TCP && record->port && record->family)
+		v = policy_decide(s->network.policy, &q);
+	/* What a rule allows and what was refused all the same is a packet that belongs to no connection. */
+	if (v.allowed)
+		v = (struct verdict){.reason = VERDICT_UNSUPPORTED, .rule = -1};
+	r.reason = (uint8_t)v.reason;
+	r.rule = v.rule;
+	take_owner(record, &pid, comm);
+	return network_connect(s, &r, pid, record->pid ? comm : NULL, e);
+}
+
+int ebpf_records(struct supervisor *s, struct err *e)
+{
+	struct bpf_record record;
+
+	/* Bounded, so that a flood of records does not keep the loop from its other work. */
+	for (int i = 0; i < RECORDS_A_TURN && bpf_filter_next(&s->ebpf.filter, &record); i++) {
+		int r = 0;
+
+		if (record.kind != BPF_RECORD_DENIED)
+			remember(&s->ebpf, &record);
+		else if (is_new(&record))
+			r = denied_event(s, &record, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int lost_event(struct supervisor *s, struct err *e)
+{
+	uint64_t lost = bpf_filter_lost(&s->ebpf.filter);
+	char text[128];
+
+	if (!lost)
+		return 0;
+	snprintf(text, sizeof(text), "%llu records were lost: connections were tried faster than they could be written",
+		 (unsigned long long)lost);
+	return record_event(s, EVENT_EGRESS_ERROR,
+			    json_pack("{s:s, s:n, s:n, s:s}", "process", "ebpf", "exit_code", "signal", "reason", text), e);
+}
+
+int ebpf_finish(struct supervisor *s, struct err *e)
+{
+	struct bpf_record record;
+	int r = 0;
+
+	if (!s->ebpf.attached)
+		return 0;
+	/* Nothing of the box runs any more: what is there now is all there will be. */
+	while (r == 0 && bpf_filter_next(&s->ebpf.filter, &record))
+		if (record.kind == BPF_RECORD_DENIED && is_new(&record))
+			r = denied_event(s, &record, e);
+	if (r == 0)
+		r = lost_event(s, e);
+	bpf_filter_close(&s->ebpf.filter);
+	return r;
+}
+
+void ebpf_free(struct supervisor *s)
+{
+	bpf_filter_close(&s->ebpf.filter);
+	for (size_t i = 0; i < s->ebpf.n_names; i++)
+		free(s->ebpf.names[i]);
+	free(s->ebpf.names);
+	free(s->ebpf.seen);
+}
