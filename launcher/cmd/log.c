@@ -118,6 +118,8 @@ static void log_show(struct log_work *w, const json_t *event)
 		return;
 	}
 	event_print(event, &text);
+	if (w->denied)
+		event_propose(event, &text);
 	puts(text.text);
 }
 

@@ -20,13 +20,21 @@
 
 enum tty_choice { TTY_AUTO, TTY_YES, TTY_NO };
 
+/* A short option for one profile key. */
+struct run_short {
+	const char *option, *section, *key, *value;
+};
+
+#define SHORTS_MAX 256
+
 struct run_line {
 	struct run_options options;
 	const char *profile;
 	struct strv sets;
+	struct run_short shorts[SHORTS_MAX];
+	size_t n_shorts;
 	enum tty_choice tty;
 	bool dry_run;
-	bool allowed; /* --allow was given */
 };
 
 static const struct cmd_option run_options[] = {
@@ -58,10 +66,43 @@ static const struct cmd_option run_options[] = {
 	{0},
 };
 
-static bool add_set(struct run_line *l, const char *key, const char *value)
+/* Return: whether the name is one of a short option. */
+static bool take_short(struct run_line *l, const char *name, const char *value, struct err *e)
 {
-	strv_take(&l->sets, mem_printf("%s=%s", key, value));
-	return true;
+	static const struct run_short shorts[] = {
+		{"--allow", "egress", "allow", NULL},
+		{"--timeout", "limits", "wall-time", NULL},
+		{"--memory", "limits", "memory", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(shorts) / sizeof(*shorts); i++) {
+		if (!str_eq(shorts[i].option + 2, name))
+			continue;
+		if (l->n_shorts == SHORTS_MAX) {
+			err_set(e, E2BIG, "run: over %d of --allow and the like; write a profile", SHORTS_MAX);
+			return true;
+		}
+		l->shorts[l->n_shorts] = shorts[i];
+		l->shorts[l->n_shorts++].value = value;
+		return true;
+	}
+	return false;
+}
+
+/* On top of the profile and of --set. Who asks for a destination asks for the network that leads there, and for no more. */
+static int apply_shorts(const struct run_line *l, struct profile *p, struct err *e)
+{
+	struct profile_env env = profile_env_get();
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < l->n_shorts; i++) {
+		const struct run_short *o = &l->shorts[i];
+
+		r = profile_set(p, o->option, o->section, o->key, o->value, &env, e);
+		if (r == 0 && str_eq(o->option, "--allow") && p->egress.mode.v == EGRESS_NONE)
+			r = profile_set(p, o->option, "egress", "mode", "gateway", &env, e);
+	}
+	return r;
 }
 
 static void add_mount(struct run_line *l, enum request_op op, const char *source, const char *dest)
@@ -134,12 +175,6 @@ static bool take_text(struct run_line *l, const char *name, const char *const ar
 		strv_add(&r->inputs, args[0]);
 	else if (str_eq(name, "artifacts"))
 		r->artifacts = args[0];
-	else if (str_eq(name, "allow"))
-		l->allowed = add_set(l, "egress.allow", args[0]);
-	else if (str_eq(name, "timeout"))
-		add_set(l, "limits.wall-time", args[0]);
-	else if (str_eq(name, "memory"))
-		add_set(l, "limits.memory", args[0]);
 	else if (str_eq(name, "unsetenv"))
 		strv_add(&r->unsetenv, args[0]);
 	else if (str_eq(name, "chdir"))
@@ -172,6 +207,8 @@ static int take_option(struct run_line *l, const char *name, const char *const a
 {
 	if (take_text(l, name, args) || take_mount(l, name, args))
 		return 0;
+	if (take_short(l, name, args[0], e))
+		return -e->code;
 	if (str_eq(name, "setenv"))
 		return take_setenv(l, args, e);
 	if (str_eq(name, "tty"))
@@ -277,7 +314,6 @@ static int dry_run(const struct run_options *options)
 static int run_main(int argc, char **argv)
 {
 	struct run_line l = {.options = {.event_fd = -1, .status_fd = -1}};
-	struct profile_env env = profile_env_get();
 	struct profile profile;
 	struct err e = {0};
 	int status;
@@ -288,9 +324,7 @@ static int run_main(int argc, char **argv)
 		status = cmd_fail(STATUS_REFUSED, &e);
 	else
 		status = profile_arg_load(&profile, l.profile, &l.sets);
-	/* Who asks for a destination asks for the network that leads there, and for no more of it. */
-	if (status == STATUS_OK && l.allowed && profile.egress.mode.v == EGRESS_NONE &&
-	    profile_set(&profile, "--allow", "egress", "mode", "gateway", &env, &e) < 0)
+	if (status == STATUS_OK && apply_shorts(&l, &profile, &e) < 0)
 		status = cmd_fail(STATUS_REFUSED, &e);
 	if (status == STATUS_OK && profile_supported(&profile, &e) < 0)
 		status = cmd_fail(STATUS_REFUSED, &e);

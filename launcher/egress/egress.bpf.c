@@ -268,13 +268,10 @@ static __always_inline int on_connect(struct bpf_sock_addr *ctx, const struct wh
 		return 1;
 	current_owner(&o);
 	keep_owner(ctx->sk, &o);
-	if (!may && a->protocol != IPPROTO_UDP) {
-		record(BPF_RECORD_DENIED, a, 0, &o);
-		return 0;
-	}
-	if (!local && a->port)
-		record(BPF_RECORD_TRIED, a, 0, &o);
-	return 1;
+	may |= a->protocol == IPPROTO_UDP;
+	if (!may || (!local && a->port))
+		record(may ? BPF_RECORD_TRIED : BPF_RECORD_DENIED, a, 0, &o);
+	return may;
 }
 
 SEC("cgroup/connect4")
@@ -427,7 +424,7 @@ int egress_packet(struct __sk_buff *skb)
 {
 	struct transport t = {};
 	struct where a = {};
-	bool syn, local;
+	bool syn, local, may;
 
 	if (!take_packet(skb, &a, &t))
 		return 0;
@@ -435,15 +432,11 @@ int egress_packet(struct __sk_buff *skb)
 	syn = (t.flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
 	if (local && (!syn || (a.port != config.proxy_port && a.port != config.capture_port)))
 		return 1;
-	if (!local && ((!t.whole) || !allowed(&a))) {
-		/* Of TCP only a SYN is an attempt. */
-		if (syn || a.protocol != IPPROTO_TCP)
-			record_packet(BPF_RECORD_DENIED, skb, &a, t.source_port);
-		return 0;
-	}
-	if (syn)
-		record_packet(BPF_RECORD_SYN, skb, &a, t.source_port);
-	return 1;
+	may = local || (t.whole && allowed(&a));
+	/* Of TCP only a SYN is an attempt. */
+	if (syn || (!may && a.protocol != IPPROTO_TCP))
+		record_packet(may ? BPF_RECORD_SYN : BPF_RECORD_DENIED, skb, &a, t.source_port);
+	return may;
 }
 
 /* The kernel's helpers that are used are for GPL-compatible programs. */

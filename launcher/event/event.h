@@ -144,6 +144,12 @@ int event_read(struct event_reader *r, json_t **out, struct err *e);
  */
 void event_print(const json_t *event, struct str *out);
 
+/*
+ * For a destination that no rule named: the rule that would allow it, as "\n  to allow it: ...". Nothing for what a deny rule, a
+ * special range or inspection closed: there a rule is no answer. Appends to out.
+ */
+void event_propose(const json_t *event, struct str *out);
+
 /* Does the event say that something was refused or cut (`log --denied`)? */
 bool event_is_denied(const json_t *event);
 

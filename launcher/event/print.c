@@ -256,3 +256,28 @@ bool event_is_denied(const json_t *event)
 		return false;
 	}
 }
+
+void event_propose(const json_t *event, struct str *out)
+{
+	const char *type = json_string_value(json_object_get(event, "type"));
+	const char *name = json_string_value(json_object_get(event, "name"));
+	const char *address = json_string_value(json_object_get(event, "address"));
+	const char *verdict = json_string_value(json_object_get(event, "verdict"));
+	json_int_t port = json_integer_value(json_object_get(event, "port"));
+	bool dns = type && str_eq(type, "egress.dns"), connect = type && str_eq(type, "egress.connect");
+	cleanup_str struct str host = {0};
+
+	if ((!dns && !connect) || !verdict || !str_eq(verdict, "deny") || json_is_string(json_object_get(event, "rule")))
+		return;
+	if (name)
+		str_add_printable(&host, name, strlen(name));
+	else if (address && strchr(address, ':'))
+		str_addf(&host, "[%s]", address);
+	else if (address)
+		str_add(&host, address);
+	if (!host.len)
+		return;
+	if (connect && port != 80 && port != 443)
+		str_addf(&host, ":%" JSON_INTEGER_FORMAT, port);
+	str_addf(out, "\n  to allow it: [egress] allow = %s", host.text);
+}

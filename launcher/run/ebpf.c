@@ -40,7 +40,7 @@ int ebpf_plan(struct supervisor *s, struct err *e)
 
 	if (s->profile->egress.ebpf.v == MECHANISM_OFF)
 		snprintf(s->ebpf.why, sizeof(s->ebpf.why), "egress.ebpf = off");
-	else if (s->profile->egress.mode.v == EGRESS_NONE)
+	else if (s->profile->egress.mode.v != EGRESS_GATEWAY)
 		snprintf(s->ebpf.why, sizeof(s->ebpf.why), "egress.mode = none: there is no network to filter");
 	if (s->ebpf.why[0])
 		return 0;
@@ -156,7 +156,9 @@ static bool is_of(const struct bpf_record *seen, const struct egress_report *r)
 	if (r->via != EGRESS_VIA_FILTER) {
 		if (seen->kind != BPF_RECORD_SYN || !r->client_port || seen->source_port != r->client_port)
 			return false;
-		return r->via != EGRESS_VIA_GATEWAY || seen->port == r->port || seen->port == NETNS_CAPTURE_PORT;
+		if (r->via != EGRESS_VIA_GATEWAY)
+			return seen->port == NETNS_PROXY_PORT;
+		return seen->port == r->port || seen->port == NETNS_CAPTURE_PORT;
 	}
 	a = record_address(seen);
 	return seen->kind == BPF_RECORD_TRIED && seen->port == r->port && address_eq(&a, &r->addr);

@@ -281,6 +281,20 @@ static void release_streams(struct supervisor *s)
 	close(null);
 }
 
+static void on_not_executed(struct supervisor *s, int errnum)
+{
+	const struct val_list *listed = &s->profile->commands.exec;
+	char place[256];
+
+	s->reason = errnum == ENOENT || errnum == ENOTDIR ? REASON_NOT_FOUND : REASON_NOT_EXECUTABLE;
+	err_errno(&s->error, errnum, "%s", s->plan.argv.v[0]);
+	if (errnum != EACCES || !s->plan.landlock.exec_listed)
+		return;
+	err_set(&s->error, errnum, "%s: not executable, or not named by commands.exec (the list is at %s)", s->plan.argv.v[0],
+		origin_text(listed->items[0].from, place, sizeof(place)));
+	record_command_refused(s, listed->items[0].from);
+}
+
 static int on_message(struct supervisor *s, const struct box_msg *msg, const int *fds, size_t n_fds, struct err *e)
 {
 	switch (msg->type) {
@@ -297,8 +311,7 @@ static int on_message(struct supervisor *s, const struct box_msg *msg, const int
 			kill_box(s);
 		return 0;
 	case BOX_NOT_EXEC:
-		s->reason = msg->errnum == ENOENT || msg->errnum == ENOTDIR ? REASON_NOT_FOUND : REASON_NOT_EXECUTABLE;
-		err_errno(&s->error, msg->errnum, "%s", s->plan.argv.v[0]);
+		on_not_executed(s, msg->errnum);
 		return 0;
 	case BOX_EXITED:
 		s->command_ended = true;

@@ -147,6 +147,26 @@ static void put_rule(const struct supervisor *s, json_t *fields, int rule)
 		json_object_set_new(fields, "rule", json_null());
 }
 
+/* For the summary at the end: the first few destinations that were denied, each once (a name is asked for as A and AAAA). */
+static void note_denied(struct supervisor *s, const struct egress_report *r)
+{
+	struct strv *names = &s->network.denied_names;
+	cleanup_free char *what = NULL;
+	char address[ADDRESS_TEXT_MAX];
+
+	s->network.denied++;
+	if (r->type == EGRESS_DNS)
+		what = mem_strdup(*r->name ? r->name : "?");
+	else
+		what = mem_printf("%s:%u", *r->name ? r->name : address_text(&r->addr, address), r->port);
+	if (strv_has(names, what))
+		return;
+	if (names->n < 3)
+		strv_add(names, what);
+	else
+		s->network.more_denied = true;
+}
+
 static int dns_event(struct supervisor *s, const struct egress_report *r, struct err *e)
 {
 	json_t *fields = json_object();
@@ -162,6 +182,8 @@ static int dns_event(struct supervisor *s, const struct egress_report *r, struct
 		put_text(fields, "reason", policy_reason_text(VERDICT_NOT_RESOLVED));
 	else
 		put_text(fields, "reason", r->outcome == EGRESS_ALLOWED ? NULL : policy_reason_text((enum verdict_reason)r->reason));
+	if (r->outcome == EGRESS_DENIED)
+		note_denied(s, r);
 	return record_event(s, EVENT_EGRESS_DNS, fields, e);
 }
 
@@ -180,20 +202,6 @@ static const char *protocol_text(unsigned protocol, char buf[16])
 		snprintf(buf, 16, "%u", protocol);
 		return buf;
 	}
-}
-
-/* For the summary at the end: the first few that were denied, each once. */
-static void note_denied(struct supervisor *s, const struct egress_report *r)
-{
-	cleanup_free char *what = NULL;
-	char address[ADDRESS_TEXT_MAX];
-
-	s->network.denied++;
-	if (s->network.denied_names.n >= 3)
-		return;
-	what = mem_printf("%s:%u", *r->name ? r->name : address_text(&r->addr, address), r->port);
-	if (!strv_has(&s->network.denied_names, what))
-		strv_add(&s->network.denied_names, what);
 }
 
 int network_connect(struct supervisor *s, const struct egress_report *r, pid_t pid, const char *comm, struct err *e)
@@ -368,12 +376,12 @@ void network_summary(const struct supervisor *s, struct str *out)
 
 	if (!n->denied)
 		return;
-	str_addf(out, "%llu connection%s denied: ", (unsigned long long)n->denied, n->denied == 1 ? "" : "s");
+	str_add(out, "denied: ");
 	for (size_t i = 0; i < n->denied_names.n; i++) {
 		str_add(out, i ? ", " : "");
 		str_add_printable(out, n->denied_names.v[i], strlen(n->denied_names.v[i]));
 	}
-	if (n->denied > n->denied_names.n)
+	if (n->more_denied)
 		str_add(out, ", ...");
 }
 

@@ -32,7 +32,7 @@ int network_finish(struct supervisor *s, struct err *e);
 /* Adds what went through it to run.end. */
 void network_end_fields(const struct supervisor *s, json_t *end);
 
-/* "2 connections denied: evil.test:443, ..." appended; nothing where none was. */
+/* "denied: evil.test:443, ..." appended; nothing where none was. */
 void network_summary(const struct supervisor *s, struct str *out);
 
 void network_free(struct supervisor *s);

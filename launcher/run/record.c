@@ -201,14 +201,13 @@ int record_ready(struct supervisor *s, struct err *e)
 			    e);
 }
 
-void record_command_refused(struct supervisor *s)
+void record_command_refused(struct supervisor *s, struct origin list)
 {
 	char place[256];
 	json_t *fields = json_object();
 
 	json_object_set_new(fields, "argv", argv_text(s));
-	json_object_set_new(fields, "rule",
-			    event_text_z(origin_text(s->profile->commands.allow.items[0].from, place, sizeof(place))));
+	json_object_set_new(fields, "rule", event_text_z(origin_text(list, place, sizeof(place))));
 	json_object_set_new(fields, "reason", event_text_z(s->error.msg));
 	record_event(s, EVENT_COMMAND_REFUSED, fields, &(struct err){0});
 }

@@ -415,7 +415,7 @@ static void record_refusal(struct supervisor *s)
 	s->log.copy_fd = s->options->event_fd;
 	s->logging = record_start(s, &(struct err){0}) == 0;
 	if (s->logging && s->command_refused)
-		record_command_refused(s);
+		record_command_refused(s, s->profile->commands.allow.items[0].from);
 }
 
 int run_command(const struct run_options *options)
@@ -460,6 +460,8 @@ int run_with_plan(const struct run_options *options, int (*use)(const struct pla
 
 	supervisor_init(&s, options);
 	r = find_caller(&s, e);
+	if (r == 0 && options->request.argv)
+		r = commands_check(s.profile, options->request.argv, e);
 	if (r == 0)
 		r = state_path(&given, e);
 	if (r == 0) {

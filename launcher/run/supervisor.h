@@ -40,7 +40,7 @@ struct network {
 	struct policy_reach reach;
 	pid_t pid;
 	int pidfd, report, box_end; /* -1: none */
-	bool ready, finishing;
+	bool ready, finishing, more_denied;
 	char failure[256];
 	uint64_t denied, sent_bytes, received_bytes;
 	struct strv denied_names;
@@ -114,8 +114,8 @@ int record_end(struct supervisor *s, struct err *e);
 /* Writes an event and counts it where it says that something was denied. fields: stolen. */
 int record_event(struct supervisor *s, enum event_type type, json_t *fields, struct err *e);
 
-/* command.refused, for commands.allow. */
-void record_command_refused(struct supervisor *s);
+/* command.refused, with s->error as the reason. list: where the list stands that does not name it. */
+void record_command_refused(struct supervisor *s, struct origin list);
 /* Takes one refused system call from the listener (syscalls.log), and counts it. */
 void record_refused_call(struct supervisor *s);
 

@@ -53,7 +53,7 @@ programs() {
 		# shellcheck disable=SC2086 # a program and its script
 		run --allow web.test -- $words http://web.test/
 		is "$status $out" '0 hello web.test' "case 63a: $program reaches the allowed name"
-		is "$(logged egress.connect verdict=allow name=web.test port=80 via=gateway rule=--set) $(logged egress.close)" '1 1' \
+		is "$(logged egress.connect verdict=allow name=web.test port=80 via=gateway rule=--allow) $(logged egress.close)" '1 1' \
 			"case 62: $program: the connection is logged, and its end"
 		# shellcheck disable=SC2086
 		closed "case 63a: $program" web.test $words http://denied.test/

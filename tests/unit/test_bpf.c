@@ -217,7 +217,7 @@ static void random_address(struct address *a)
 static void mask(struct address *a, unsigned prefix)
 {
 	for (unsigned i = prefix; i < (a->family == 4 ? 32 : 128); i++)
-		a->b[i / 8] &= (uint8_t)~(0x80 >> i % 8);
+		a->b[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
 }
 
 static void random_rule(struct val_list *l)
