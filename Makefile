@@ -71,8 +71,8 @@ $(BUILD)/egress.skel.h: $(BUILD)/egress.bpf.o
 
 $(BUILD)/launcher/egress/bpf.o: $(BUILD)/egress.skel.h
 endif
-# Where Debian has asm/types.h; the target's own headers, which clang -target bpf does not look into.
-BPF_ARCH_CFLAGS = $(addprefix -isystem /usr/include/,$(shell $(CC) -print-multiarch 2>/dev/null))
+# Where Debian has asm/types.h, which clang -target bpf does not look into.
+BPF_ARCH_CFLAGS = $(addprefix -isystem /usr/include/,$(sort $(shell $(CC) -print-multiarch 2>/dev/null; $(CLANG) -print-multiarch 2>/dev/null)))
 
 # Where `make install PREFIX=` puts the profiles is compiled in, into this one file: made anew where it is another.
 $(BUILD)/launcher/profile/lookup.o: $(BUILD)/prefix

@@ -227,6 +227,7 @@ static bool is_new(const struct bpf_record *r)
 static int denied_event(struct supervisor *s, const struct bpf_record *record, struct err *e)
 {
 	struct egress_report r = {.type = EGRESS_CONNECT,
+				  .count = 1,
 				  .port = record->port,
 				  .outcome = EGRESS_DENIED,
 				  .via = EGRESS_VIA_EBPF,

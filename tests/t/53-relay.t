@@ -152,6 +152,8 @@ on' 'the gateway killed: connections and network end, the command goes on'
 		until_true 5 ended "$p"
 		ok $? 'the supervisor killed: nothing of the gateway is left'
 	done
+	capture "$AB" prune # the control group that eBPF programs were on
+	is "$status" 0 'the supervisor killed: prune takes the rest'
 
 	background "${ALLOW[@]}" -- sh -c 'curl -s http://web.test/; sleep 1'
 	until_true 10 grep -q hello "$T/out"
