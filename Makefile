@@ -39,7 +39,7 @@ MAN1 = $(sort $(wildcard man/*.1))
 MAN5 = $(sort $(wildcard man/*.5))
 
 .DELETE_ON_ERROR:
-.PHONY: all check check-unit check-box install uninstall dist lint clean distclean fuzz fuzzers sanitize bench coverage FORCE
+.PHONY: all check check-unit check-box install uninstall dist lint clean distclean fuzz fuzzers sanitize bench coverage cross FORCE
 .SECONDARY:
 
 all: $(BUILD)/agentbox
@@ -63,7 +63,7 @@ ifeq ($(HAVE_BPF),yes)
 $(BUILD)/egress.bpf.o: launcher/egress/egress.bpf.c launcher/egress/bpfshared.h config.mk Makefile
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -target bpf -mcpu=v2 -O2 -g -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
+	$(Q)$(CLANG) -target bpf -mcpu=v2 -O2 -g -ffile-prefix-map=$(CURDIR)=. -fdebug-compilation-dir=. -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
 
 $(BUILD)/egress.skel.h: $(BUILD)/egress.bpf.o
 	$(say) SKEL $@
@@ -95,12 +95,19 @@ $(BUILD)/tests/probes/%: tests/t/probes/%.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -O1 -static -o $@ $<
 
+# The program as tests/t/60-leaks.t runs it: under valgrind, and with the leak sanitizer, which needs no other code but at the link.
+LEAK_BINS = $(BUILD)/tests/leaks/valgrind $(BUILD)/tests/leaks/lsan
+$(LEAK_BINS): tests/lib/stay.c $(BUILD)/launcher/main.o $(BUILD)/libagentbox.a
+	$(say) LINK $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(if $(filter %/lsan,$@),-fsanitize=leak) -Wl,--wrap=execv -o $@ $^ $(DEPS_LIBS)
+
 # Unit tests and shell tests are programs that print TAP. check runs them in one prove, for one total.
 BOX_TESTS = $(sort $(wildcard tests/t/*.t))
 run_tests = $(Q)CMOCKA_MESSAGE_OUTPUT=TAP AGENTBOX='$(abspath $(BUILD)/agentbox)' BUILD='$(abspath $(BUILD))' \
 	prove --exec '' $(PROVE_FLAGS)
 
-check: all $(TEST_BINS) $(PROBES)
+check: all $(TEST_BINS) $(PROBES) $(LEAK_BINS)
 	$(run_tests) $(TEST_BINS) $(BOX_TESTS)
 
 # UNIT='NAME...': only these.
@@ -108,7 +115,7 @@ UNIT = $(patsubst $(BUILD)/tests/unit/test_%,%,$(TEST_BINS))
 check-unit: all $(UNIT:%=$(BUILD)/tests/unit/test_%)
 	$(run_tests) $(UNIT:%=$(BUILD)/tests/unit/test_%)
 
-check-box: all $(PROBES)
+check-box: all $(PROBES) $(LEAK_BINS)
 	$(run_tests) $(BOX_TESTS)
 
 lint: $(OBJS)
@@ -153,6 +160,14 @@ coverage:
 	-$(Q)$(MAKE) BUILD=$(BUILD)-cov CFLAGS='-g -O0 --coverage -fprofile-update=atomic' $(COVERAGE)
 	$(Q)scripts/coverage $(BUILD)-cov report
 
+# Figures beside those of other sandboxes. BENCH='--peers --json FILE ROW...' is passed on.
+bench: all $(PROBES)
+	$(Q)BUILD='$(BUILD)' scripts/bench $(BENCH)
+
+# For arm64, by Debian's cross compiler; its unit tests under qemu's user emulation.
+cross:
+	$(Q)scripts/cross-arm64 $(BUILD)-arm64
+
 # --- installation ---
 # Where the host's AppArmor knows rules for user namespaces (Ubuntu 23.10 and later), the profile that grants them is installed
 # too; it holds from the next start or `apparmor_parser -r` on.
@@ -180,7 +195,7 @@ dist:
 	git -c safe.directory='$(CURDIR)' archive --format=tar.gz --prefix=agentbox-$(VERSION)/ -o $(DISTDIR)/agentbox-$(VERSION).tar.gz HEAD
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-cov
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-cov $(BUILD)-arm64
 
 distclean: clean
 	rm -rf config.mk config.h config.h.in config.log config.status configure configure~ config.guess config.sub install-sh \

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 	int r = fd_fill_standard();
 
 	if (r < 0)
-		exit(STATUS_REFUSED);
+		exit(cmd_fail_text(STATUS_REFUSED, "cannot open /dev/null in place of a closed standard stream: %s", strerrordesc_np(-r)));
 	/* Setuid, setgid or file capabilities: the caller's profile and environment would steer a privileged process. */
 	if (getauxval(AT_SECURE))
 		exit(cmd_fail_text(STATUS_REFUSED, "installed setuid, setgid or with file capabilities: refused; it needs none"));

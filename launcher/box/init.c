@@ -38,41 +38,54 @@ static int command_session(int tty)
 	return 0;
 }
 
-/*
- * The command, by vfork: it shares our memory until execve, so it touches nothing but *failure.
- * Return: pid; or -errno. *failure: 0, or the errno of what failed in the child.
- */
-static pid_t command_start(const struct child_config *config, int tty, volatile int *failure)
+/* What failed in the command's process before it was the command. */
+struct start_failure {
+	int errnum; /* 0: nothing */
+	enum box_phase phase;
+};
+
+static struct start_failure command_prepare(const struct child_config *config, int tty)
 {
 	const struct plan *plan = config->plan;
+	struct start_failure f = {.errnum = command_session(tty), .phase = PHASE_SESSION};
+	sigset_t none;
 	int listener;
+
+	if (!f.errnum)
+		f.errnum = -fd_close_from_3(plan->keep_fds, plan->n_keep_fds);
+	if (f.errnum)
+		return f;
+	umask(config->umask);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* Last: from here on every call is the command's. */
+	f.phase = PHASE_SECCOMP;
+	if (!plan->seccomp.notify)
+		f.errnum = -seccomp_install(&plan->seccomp, &listener);
+	return f;
+}
+
+/*
+ * The command, by vfork: it shares our memory until execve, so it touches nothing but *failure.
+ * Return: pid; or -errno. *failure: what failed in the child.
+ */
+static pid_t command_start(const struct child_config *config, int tty, volatile struct start_failure *failure)
+{
+	const struct plan *plan = config->plan;
 	pid_t pid;
 
-	*failure = 0;
+	failure->errnum = 0;
 	pid = vfork();
 	if (pid < 0)
 		return -errno;
 	if (pid > 0)
 		return pid;
 
-	*failure = command_session(tty);
-	if (*failure == 0) {
-		int r = fd_close_from_3(plan->keep_fds, plan->n_keep_fds);
-
-		*failure = -r;
-	}
-	if (*failure == 0) {
-		sigset_t none;
-
-		umask(config->umask);
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
-		/* Last: from here on every call is the command's. */
-		*failure = plan->seccomp.notify ? 0 : -seccomp_install(&plan->seccomp, &listener);
-	}
-	if (*failure == 0) {
+	*failure = command_prepare(config, tty);
+	if (!failure->errnum) {
+		failure->phase = PHASE_EXEC;
 		execvp(plan->argv.v[0], plan->argv.v);
-		*failure = errno;
+		failure->errnum = errno;
 	}
 	child_exit(127);
 }
@@ -154,7 +167,7 @@ void init_main(const struct child_config *config, int tty)
 {
 	struct box_msg msg = {0};
 	struct pollfd pfds[2] = {{.fd = config->control, .events = POLLIN}, {.events = POLLIN}};
-	volatile int failure;
+	volatile struct start_failure failure = {0};
 	sigset_t all;
 	pid_t command;
 	int r;
@@ -174,10 +187,12 @@ void init_main(const struct child_config *config, int tty)
 		child_exit(125);
 	}
 	release_descriptors(config, pfds[1].fd);
-	msg.type = failure ? BOX_NOT_EXEC : BOX_STARTED;
-	msg.errnum = failure;
+	msg.type = !failure.errnum ? BOX_STARTED : failure.phase == PHASE_EXEC ? BOX_NOT_EXEC : BOX_FAILED;
+	msg.phase = failure.phase;
+	msg.errnum = failure.errnum;
+	msg.step = -1;
 	fd_send(config->control, &msg, sizeof(msg), NULL, 0);
-	if (failure)
+	if (failure.errnum)
 		child_exit(127);
 	for (;;) {
 		reap(config, command);

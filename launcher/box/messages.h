@@ -24,6 +24,7 @@ enum box_phase {
 	PHASE_SECCOMP,
 	PHASE_REPORT,
 	PHASE_START, /* waiting for the supervisor's word, and fork */
+	PHASE_SESSION, /* in the command's process: its session, its terminal, its descriptors */
 	PHASE_EXEC,
 };
 

@@ -232,11 +232,19 @@ int loop_start_command(struct supervisor *s, struct err *e)
 	return 0;
 }
 
+#define FAILED_BOX_MS 500 /* for what the box has to say of its own failure */
+
 static int on_egress(struct supervisor *s, struct err *e)
 {
 	int r = network_report(s, e);
 
-	return r < 0 ? r : loop_start_command(s, e);
+	if (r < 0 || !s->network.failed_early)
+		return r < 0 ? r : loop_start_command(s, e);
+	if (!s->kill_at_ms) {
+		s->kill_at_ms = now_ms() + FAILED_BOX_MS;
+		arm_clock(s);
+	}
+	return 0;
 }
 
 static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *fds, size_t n_fds, struct err *e)

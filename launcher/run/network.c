@@ -22,7 +22,13 @@
 
 #include "base/banned.h"
 
-#define FINISH_MS 2000
+#define FINISH_MS 4000
+/*
+ * Events of one run about names asked for, and about connections that did not come about. The box can cause both without
+ * end, and only what is allowed is bounded by what is served.
+ */
+#define QUESTIONS_MAX 10000
+#define REFUSALS_MAX 10000
 
 int network_plan(struct supervisor *s, struct err *e)
 {
@@ -124,6 +130,12 @@ void network_cloned(struct supervisor *s)
 	cleanup_fd_p(&s->network.box_end);
 }
 
+void network_failure_text(const struct supervisor *s, struct err *e)
+{
+	err_set(e, ECHILD, "the egress gateway could not start: %s; `agentbox doctor` says what is missing",
+		*s->network.failure ? s->network.failure : "it ended");
+}
+
 bool network_is_ready(const struct supervisor *s)
 {
 	return !s->network.policy || s->network.ready;
@@ -167,13 +179,25 @@ static void note_denied(struct supervisor *s, const struct egress_report *r)
 		s->network.more_denied = true;
 }
 
+/* Is there room for one more event of a kind? Else it is counted, and said at the end. */
+static bool is_enough(struct supervisor *s, uint64_t *events, uint64_t max, const struct egress_report *r)
+{
+	if (++*events <= max)
+		return false;
+	s->network.unsaid += r->count;
+	return true;
+}
+
 static int dns_event(struct supervisor *s, const struct egress_report *r, struct err *e)
 {
-	json_t *fields = json_object();
+	json_t *fields;
 	char type[32];
 
 	if (r->outcome == EGRESS_ALLOWED)
 		ebpf_note_name(s, &r->addr, r->name);
+	if (is_enough(s, &s->network.questions, QUESTIONS_MAX, r))
+		return 0;
+	fields = json_object();
 	put_text(fields, "name", *r->name ? r->name : "?");
 	json_object_set_new(fields, "qtype", json_string(dns_type_text(r->qtype, type)));
 	json_object_set_new(fields, "verdict", json_string(r->outcome == EGRESS_DENIED ? "deny" : "allow"));
@@ -184,6 +208,7 @@ static int dns_event(struct supervisor *s, const struct egress_report *r, struct
 		put_text(fields, "reason", r->outcome == EGRESS_ALLOWED ? NULL : policy_reason_text((enum verdict_reason)r->reason));
 	if (r->outcome == EGRESS_DENIED)
 		note_denied(s, r);
+	json_object_set_new(fields, "count", json_integer(r->count));
 	return record_event(s, EVENT_EGRESS_DNS, fields, e);
 }
 
@@ -206,9 +231,12 @@ static const char *protocol_text(unsigned protocol, char buf[16])
 
 int network_connect(struct supervisor *s, const struct egress_report *r, pid_t pid, const char *comm, struct err *e)
 {
-	json_t *fields = json_object();
 	char address[ADDRESS_TEXT_MAX], protocol[16], why[512];
+	json_t *fields;
 
+	if (r->outcome != EGRESS_ALLOWED && is_enough(s, &s->network.refusals, REFUSALS_MAX, r))
+		return 0;
+	fields = json_object();
 	json_object_set_new(fields, "id", r->id ? json_integer(r->id) : json_null());
 	json_object_set_new(fields, "verdict", json_string(r->outcome == EGRESS_DENIED ? "deny" : "allow"));
 	put_rule(s, fields, r->rule);
@@ -228,6 +256,7 @@ int network_connect(struct supervisor *s, const struct egress_report *r, pid_t p
 	put_text(fields, "reason", why);
 	if (r->outcome == EGRESS_DENIED)
 		note_denied(s, r);
+	json_object_set_new(fields, "count", json_integer(r->count));
 	return record_event(s, EVENT_EGRESS_CONNECT, fields, e);
 }
 
@@ -265,6 +294,19 @@ static int error_event(struct supervisor *s, int exit_code, int signum, const ch
 	return record_event(s, EVENT_EGRESS_ERROR, fields, e);
 }
 
+/* egress.max-bytes, once a run. */
+static int limit_event(struct supervisor *s, struct err *e)
+{
+	json_t *fields = json_object();
+	json_int_t max = (json_int_t)s->profile->egress.max_bytes.bytes;
+
+	json_object_set_new(fields, "limit", json_string("egress.max-bytes"));
+	json_object_set_new(fields, "value", json_integer(max));
+	json_object_set_new(fields, "used", json_integer(max));
+	json_object_set_new(fields, "count", json_null());
+	return record_event(s, EVENT_LIMIT_HIT, fields, e);
+}
+
 static int on_report(struct supervisor *s, const struct egress_report *r, struct err *e)
 {
 	char text[EGRESS_TEXT_MAX + 64];
@@ -287,6 +329,8 @@ static int on_report(struct supervisor *s, const struct egress_report *r, struct
 			 r->errnum ? strerrordesc_np(r->errnum) : "");
 		return 0;
 	case EGRESS_ERROR:
+		if (r->errnum == EDQUOT)
+			return limit_event(s, e);
 		snprintf(text, sizeof(text), "%s%s%s", r->text, r->errnum ? ": " : "",
 			 r->errnum ? strerrordesc_np(r->errnum) : "");
 		return error_event(s, -1, -1, text, e);
@@ -308,9 +352,10 @@ static int on_gone(struct supervisor *s, struct err *e)
 	cleanup_fd_p(&n->pidfd);
 	if (n->finishing)
 		return 0;
-	if (!n->ready)
-		return err_set(e, ECHILD, "the egress gateway could not start: %s; `agentbox doctor` says what is missing",
-			       *n->failure ? n->failure : "it ended");
+	/* Perhaps because the box failed, which says better why: loop.c gives it a moment. */
+	n->failed_early = !n->ready;
+	if (n->failed_early)
+		return 0;
 	return error_event(s, info.si_code == CLD_EXITED ? info.si_status : -1, info.si_code == CLD_EXITED ? -1 : info.si_status,
 			   *n->failure ? n->failure : "the gateway ended", e);
 }
@@ -336,7 +381,7 @@ int network_report(struct supervisor *s, struct err *e)
 	return 0;
 }
 
-int network_finish(struct supervisor *s, struct err *e)
+static int end_gateway(struct supervisor *s, struct err *e)
 {
 	struct network *n = &s->network;
 	struct pollfd pfd = {.fd = n->report, .events = POLLIN};
@@ -358,8 +403,23 @@ int network_finish(struct supervisor *s, struct err *e)
 	if (n->pidfd >= 0) {
 		pidfd_send_signal(n->pidfd, SIGKILL, NULL, 0);
 		on_gone(s, &(struct err){0});
+		if (r == 0)
+			r = error_event(s, -1, -1, "the last reports did not come in time; the log lacks connections and their ends", e);
 	}
 	return r;
+}
+
+int network_finish(struct supervisor *s, struct err *e)
+{
+	char text[128];
+	int r = end_gateway(s, e);
+
+	if (r < 0 || !s->network.unsaid)
+		return r;
+	snprintf(text, sizeof(text), "%llu more questions and refused connections are not in the log",
+		 (unsigned long long)s->network.unsaid);
+	s->network.unsaid = 0;
+	return error_event(s, -1, -1, text, e);
 }
 
 void network_end_fields(const struct supervisor *s, json_t *end)

@@ -14,6 +14,9 @@ int network_start(struct supervisor *s, struct err *e);
 /* The box was cloned and has its end of the socket: ours is closed. */
 void network_cloned(struct supervisor *s);
 
+/* With network.failed_early: why, in words. */
+void network_failure_text(const struct supervisor *s, struct err *e);
+
 /* May the command start? */
 bool network_is_ready(const struct supervisor *s);
 

@@ -263,7 +263,10 @@ static void judge(struct supervisor *s)
 		s->status = 126;
 	} else if (s->reason == REASON_NONE && s->pending == REASON_NONE) {
 		s->reason = REASON_SETUP_FAILED;
-		err_set(&s->error, ECHILD, "the box's first process was killed before the command was started");
+		if (s->network.failed_early)
+			network_failure_text(s, &s->error);
+		else
+			err_set(&s->error, ECHILD, "the box's first process was killed before the command was started");
 	}
 	if (s->pending == REASON_NONE || s->reason == REASON_NOT_FOUND || s->reason == REASON_NOT_EXECUTABLE)
 		return;

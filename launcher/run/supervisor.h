@@ -41,8 +41,10 @@ struct network {
 	pid_t pid;
 	int pidfd, report, box_end; /* -1: none */
 	bool ready, finishing, more_denied;
+	bool failed_early; /* the gateway ended before it was ready */
 	char failure[256];
 	uint64_t denied, sent_bytes, received_bytes;
+	uint64_t questions, refusals, unsaid; /* events so far; what came when there were enough of them */
 	struct strv denied_names;
 };
 

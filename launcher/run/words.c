@@ -98,6 +98,7 @@ void words_box_failed(struct supervisor *s, const struct box_msg *msg)
 		[PHASE_LANDLOCK] = {"cannot apply Landlock", "`agentbox doctor` says what is missing"},
 		[PHASE_SECCOMP] = {"cannot load the filter of system calls", "`agentbox doctor` says what is missing"},
 		[PHASE_REPORT] = {"cannot report to the supervisor", "start again"},
+		[PHASE_SESSION] = {"the command cannot have a session of its own", "start again"},
 		[PHASE_START] = {"cannot start a process in the box", "limits.processes may be too low"},
 	};
 
