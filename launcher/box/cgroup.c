@@ -462,6 +462,26 @@ void cgroup_oom_seen(const struct cgroup *cg)
 		return;
 }
 
+int cgroup_join_fds(const struct cgroup *cg, int *fds, struct err *e)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < cg->n; i++) {
+		if (cg->v[i].v2)
+			continue;
+		fds[n] = openat(cg->v[i].leaf_fd, "tasks", O_WRONLY | O_CLOEXEC);
+		if (fds[n] < 0) {
+			int r = err_errno(e, errno, "%s/box/tasks", cg->v[i].path);
+
+			while (n)
+				close(fds[--n]);
+			return r;
+		}
+		n++;
+	}
+	return n;
+}
+
 static void stats_peak(uint64_t now, uint64_t *peak)
 {
 	if (now > *peak)

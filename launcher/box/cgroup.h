@@ -74,6 +74,13 @@ int cgroup_add(const struct cgroup *cg, pid_t pid, bool into_v2, struct err *e);
 int cgroup_watch_oom(struct cgroup *cg, uint32_t *events);
 void cgroup_oom_seen(const struct cgroup *cg);
 
+/*
+ * v1: opens what pid 1 of the box writes "0" to, as its first act, to join the groups (CLOEXEC, the caller closes them). A
+ * process that moves itself alone costs 40 us; being moved by another takes cgroup_threadgroup_rwsem, and so some RCU grace
+ * periods, 10 ms. fds: CGROUP_DIRS_MAX. Return: how many, or -errno with the group named.
+ */
+int cgroup_join_fds(const struct cgroup *cg, int *fds, struct err *e);
+
 struct cgroup_stats {
 	uint64_t peak_memory_bytes, peak_processes, refused_forks, cpu_ms, oom_kills;
 	bool has_memory, has_processes, has_cpu; /* which of them this kernel tells */

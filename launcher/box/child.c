@@ -78,8 +78,13 @@ static int close_foreign(const struct child *c)
 static int phase_parent(struct child *c)
 {
 	struct pollfd pfd = {.fd = c->config->control};
-	int r = close_foreign(c);
+	int r = 0;
 
+	/* Before anything else, so that all that follows is counted. */
+	for (size_t i = 0; r == 0 && i < c->config->n_cgroups; i++)
+		r = fd_write_all(c->config->cgroups[i], "0", 1);
+	if (r == 0)
+		r = close_foreign(c);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)

@@ -11,6 +11,8 @@ struct child_config {
 	const struct plan *plan;
 	int control;          /* the child's end of the pair of messages.h */
 	int network;          /* where the network's sockets are sent for the gateway; -1: none */
+	const int *cgroups;   /* each is written "0" to: the box joins a control group by it */
+	size_t n_cgroups;
 	char *title;          /* the process's argv and environment in memory, overwritten before the command runs */
 	size_t title_len;
 	mode_t umask;         /* the command's */

@@ -27,11 +27,6 @@ int limits_prepare(struct supervisor *s, struct err *e)
 	return cgroup_create(s->profile, s->id, v2, &s->cgroup, e);
 }
 
-int limits_attach(struct supervisor *s, bool into_v2, struct err *e)
-{
-	return s->cgroup.n ? cgroup_add(&s->cgroup, s->init, into_v2, e) : 0;
-}
-
 uint64_t limits_interval_ms(const struct supervisor *s)
 {
 	return s->cgroup.n ? SAMPLE_MS : 0;

@@ -8,9 +8,6 @@
 /* Makes the groups where the profile asks for something that only they bound. Return: 0 or -errno with `e`. */
 int limits_prepare(struct supervisor *s, struct err *e);
 
-/* Pid 1 is made, and waits: into the groups with it. into_v2: clone3 put it into the v2 one. Return: 0 or -errno with `e`. */
-int limits_attach(struct supervisor *s, bool into_v2, struct err *e);
-
 /* How often limits_sample wants to be called, in ms; 0: never. */
 uint64_t limits_interval_ms(const struct supervisor *s);
 

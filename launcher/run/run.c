@@ -198,7 +198,7 @@ static int start_box(struct supervisor *s, struct err *e)
 	struct child_config config = {
 		.plan = &s->plan, .title = s->options->title, .title_len = s->options->title_len};
 	cleanup_fd int child_end = -1;
-	int pair[2], r;
+	int pair[2], r, groups[CGROUP_DIRS_MAX], n_groups;
 	mode_t mask;
 
 	if (s->plan.private_network)
@@ -225,17 +225,23 @@ static int start_box(struct supervisor *s, struct err *e)
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cgroup_into_fd(&s->cgroup);
 	}
+	n_groups = cgroup_join_fds(&s->cgroup, groups, e);
+	if (n_groups < 0)
+		return n_groups;
+	config.cgroups = groups;
+	config.n_cgroups = (size_t)n_groups;
 	r = clone_without_groups(&args, s->host.in_box, &s->init, e);
+	if (r == 0 && s->init == 0)
+		child_main(&config);
+	for (int i = 0; i < n_groups; i++)
+		close(groups[i]);
 	if (r < 0) {
 		s->init = 0;
 		return r;
 	}
-	if (s->init == 0)
-		child_main(&config);
 	network_cloned(s);
-	r = limits_attach(s, args.flags & CLONE_INTO_CGROUP, e);
 	/* While the box is being made; it waits for the word to start. */
-	return r < 0 ? r : ebpf_attach(s, e);
+	return ebpf_attach(s, e);
 }
 
 /* --- the outcome --- */
