@@ -342,7 +342,8 @@ static void flush_pending(struct covers *c)
 	const char *denied = NULL, *last = NULL;
 	enum mount_op last_op = MOUNT_DIR;
 
-	qsort(c->pending, c->n_pending, sizeof(*c->pending), pending_compare);
+	if (c->n_pending)
+		qsort(c->pending, c->n_pending, sizeof(*c->pending), pending_compare);
 	for (size_t i = 0; i < c->n_pending; i++) {
 		struct mount_step *s = &c->pending[i];
 		bool again = last && str_eq(last, s->dest) && last_op == s->op;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "egress/socks.h"
 #include "egress/state.h"
@@ -67,12 +68,28 @@ static void socks_answer(struct conn *c, const struct verdict *v, int errnum)
 	flow_append(&c->flows[TO_CLIENT], out, sizeof(out));
 }
 
+bool answer_is_due(const struct conn *c)
+{
+	const struct flow *f = &c->flows[TO_CLIENT];
+	int server = conn_fd(c, TO_CLIENT, true);
+	char byte;
+
+	if (c->pipelined || f->off < f->len || f->piped || f->eof || f->bytes == c->answers_from || server < 0)
+		return false;
+	return recv(server, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 bool answer_no(struct gateway *g, struct conn *c, const struct verdict *v, int errnum)
 {
 	bool to_proxy = c->via != EGRESS_VIA_GATEWAY && !c->answered;
 
+	/* In the middle of a stream only a reset is understood; a client that waits for an answer asks when it has it. */
+	if (c->opened && c->filter == FILTER_HTTP && c->requests && answer_is_due(c)) {
+		http_answer(g, c, v, errnum);
+		return true;
+	}
 	if (c->opened || c->requests > 1)
-		return false; /* in the middle of a stream */
+		return false;
 	if (to_proxy && c->via == EGRESS_VIA_SOCKS) {
 		socks_answer(c, v, errnum);
 		return true;

@@ -3,7 +3,9 @@
 
 #include <cap-ng.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/landlock.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -63,20 +65,28 @@ static uint64_t file_rights(int abi)
 	return abi == 2 ? (1ULL << 14) - 1 : (1ULL << 13) - 1; /* REFER */
 }
 
+/* struct landlock_ruleset_attr as of ABI 6, which older headers do not have. */
+struct ruleset {
+	uint64_t fs, net, scoped;
+};
+#define SCOPE_ABSTRACT_SOCKETS (1ULL << 0)
+#define SCOPE_SIGNALS (1ULL << 1)
+
 /*
- * Nothing is granted: what is handled is closed. keep: rights that stay open. A kernel without Landlock: the other
- * walls stand.
+ * Nothing is granted: what is handled is closed. scopes: what else of other processes is. keep: rights that stay
+ * open. A kernel without Landlock: the other walls stand.
  */
-static int close_files(uint64_t keep)
+static int close_files(uint64_t keep, uint64_t scopes)
 {
 	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-	struct landlock_ruleset_attr attr = {.handled_access_fs = 0};
+	struct ruleset attr = {.fs = 0};
 	int fd, rc;
 
 	if (abi <= 0)
 		return 0;
-	attr.handled_access_fs = file_rights(abi) & ~keep;
-	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	attr.fs = file_rights(abi) & ~keep;
+	attr.scoped = abi >= 6 ? scopes : 0;
+	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, abi >= 6 ? sizeof(attr) : sizeof(attr.fs), 0);
 	if (fd < 0)
 		return -errno;
 	rc = syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
@@ -88,7 +98,7 @@ static int close_files(uint64_t keep)
 
 static const int gateway_calls[] = {
 	SCMP_SYS(accept4), SCMP_SYS(brk), SCMP_SYS(clock_gettime), SCMP_SYS(close), SCMP_SYS(connect), SCMP_SYS(epoll_ctl),
-	SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(fcntl), SCMP_SYS(futex),
+	SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(futex),
 	SCMP_SYS(getpid), SCMP_SYS(getrandom), SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(madvise),
 	SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(pipe2), SCMP_SYS(read), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
 	SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigreturn), SCMP_SYS(sendmsg), SCMP_SYS(sendto), SCMP_SYS(setsockopt),
@@ -103,7 +113,10 @@ static int load(scmp_filter_ctx ctx, int rc)
 	return rc;
 }
 
-/* Anything else ends the process, and with it the box's network. Sockets: TCP only. Memory: never executable. */
+/*
+ * Anything else ends the process, and with it the box's network. Sockets: TCP only. Memory: never executable. fcntl(2)
+ * only for the size of pipes: by F_SETOWN, F_SETSIG and O_ASYNC it sends any signal to any process of the user.
+ */
 static int filter_gateway(void)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
@@ -115,6 +128,8 @@ static int filter_gateway(void)
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2,
 				      SCMP_A0_32(SCMP_CMP_EQ, family ? AF_INET6 : AF_INET),
 				      SCMP_A1_32(SCMP_CMP_EQ, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC));
+	if (rc == 0)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1, SCMP_A1_32(SCMP_CMP_EQ, F_SETPIPE_SZ));
 	if (rc == 0) /* PROT_EXEC is 4 */
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2_32(SCMP_CMP_MASKED_EQ, 4, 0));
 	if (rc == 0)
@@ -131,8 +146,27 @@ static const int resolver_denied[] = {
 	SCMP_SYS(request_key), SCMP_SYS(io_uring_setup), SCMP_SYS(init_module), SCMP_SYS(finit_module),
 	SCMP_SYS(kexec_load), SCMP_SYS(open_by_handle_at), SCMP_SYS(pidfd_getfd), SCMP_SYS(fork), SCMP_SYS(vfork),
 	SCMP_SYS(chmod), SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(chown), SCMP_SYS(fchown), SCMP_SYS(fchownat),
-	SCMP_SYS(setxattr), SCMP_SYS(utimensat),
+	SCMP_SYS(setxattr), SCMP_SYS(utimensat), SCMP_SYS(tkill), SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(rt_tgsigqueueinfo),
+	SCMP_SYS(pidfd_send_signal), SCMP_SYS(pidfd_open), SCMP_SYS(process_madvise), SCMP_SYS(process_mrelease),
+	SCMP_SYS(kcmp), SCMP_SYS(migrate_pages), SCMP_SYS(move_pages), SCMP_SYS(sched_setattr), SCMP_SYS(sched_setscheduler),
+	SCMP_SYS(sched_setparam), SCMP_SYS(sched_setaffinity), SCMP_SYS(setpriority), SCMP_SYS(ioprio_set),
+	SCMP_SYS(memfd_create), SCMP_SYS(memfd_secret), SCMP_SYS(fanotify_init), SCMP_SYS(quotactl), SCMP_SYS(syslog),
+	SCMP_SYS(shmat), SCMP_SYS(shmget), SCMP_SYS(msgget), SCMP_SYS(semget), SCMP_SYS(mq_open),
 };
+
+/* All ways of fcntl(2) and ioctl(2) to have the kernel send one, and tgkill(2) to others: abort(3) uses it. */
+static int refuse_signals(scmp_filter_ctx ctx)
+{
+	static const unsigned controls[] = {F_SETOWN, F_SETOWN_EX, F_SETSIG};
+	static const unsigned requests[] = {0x8901 /* FIOSETOWN */, 0x8902 /* SIOCSPGRP */};
+	int rc = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1, SCMP_A0_32(SCMP_CMP_NE, (uint32_t)getpid()));
+
+	for (size_t i = 0; i < COUNT(controls) && rc == 0; i++)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), 1, SCMP_A1_32(SCMP_CMP_EQ, controls[i]));
+	for (size_t i = 0; i < COUNT(requests) && rc == 0; i++)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, SCMP_A1_32(SCMP_CMP_EQ, requests[i]));
+	return rc;
+}
 
 static int filter_resolver(void)
 {
@@ -141,6 +175,12 @@ static int filter_resolver(void)
 
 	for (size_t i = 0; i < COUNT(resolver_denied) && rc == 0; i++)
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), resolver_denied[i], 0);
+	rc = rc ?: refuse_signals(ctx);
+	/* Threads, and no processes. What clone3 is asked for cannot be seen; libc takes clone where there is no clone3. */
+	rc = rc ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+				    SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+	rc = rc ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	rc = rc ?: seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 1, SCMP_A0_32(SCMP_CMP_NE, 0));
 	return load(ctx, rc);
 }
 
@@ -152,7 +192,8 @@ int confine_gateway(const char **what)
 	if (rc < 0)
 		return rc;
 	*what = "Landlock";
-	rc = close_files(0);
+	/* No signal can be sent anyway; and the kernel sends the resolver its own at our end, as if we did. */
+	rc = close_files(0, SCOPE_ABSTRACT_SOCKETS);
 	if (rc < 0)
 		return rc;
 	*what = "seccomp";
@@ -164,6 +205,7 @@ int confine_resolver(void)
 	int rc = common();
 
 	if (rc == 0)
-		rc = close_files(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR);
+		rc = close_files(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
+				 SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS);
 	return rc < 0 ? rc : filter_resolver();
 }

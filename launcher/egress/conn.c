@@ -16,6 +16,7 @@
 #include "base/banned.h"
 
 #define ACCEPTS_A_TURN 64
+#define REFUSED_MAX 64 /* connections over max-connections, while they are told so */
 #define EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 #define HANDSHAKE_MAX (HTTP_HEAD_MAX + 512)
 /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST: the headers that have them do not compile beside netinet/in.h. */
@@ -33,6 +34,7 @@ static void report(struct gateway *g, struct conn *c, enum egress_outcome outcom
 {
 	struct egress_report r = {.type = EGRESS_CONNECT,
 				  .id = c->id,
+				  .count = 1,
 				  .rule = v->rule,
 				  .errnum = errnum,
 				  .port = c->port,
@@ -46,7 +48,10 @@ static void report(struct gateway *g, struct conn *c, enum egress_outcome outcom
 	memcpy(r.name, conn_name(c), strlen(conn_name(c)) + 1);
 	if (seen)
 		memcpy(r.seen, seen, strnlen(seen, sizeof(r.seen) - 1));
-	reporter_send(&g->reporter, &r);
+	if (outcome == EGRESS_ALLOWED)
+		reporter_send(&g->reporter, &r);
+	else
+		reporter_send_merged(&g->reporter, &r, g->now_ms);
 }
 
 static void report_close(struct gateway *g, const struct conn *c, enum egress_end end)
@@ -142,6 +147,53 @@ void conn_end(struct gateway *g, struct conn *c, enum egress_end end, bool reset
 	bury(g, c, reset_client, reset_server);
 }
 
+/* It goes on only to say what is already said: its end is in the log. */
+static void close_early(struct gateway *g, struct conn *c, enum egress_end end)
+{
+	if (c->opened)
+		report_close(g, c, end);
+	c->opened = false;
+}
+
+void conn_limit(struct gateway *g, struct conn *c)
+{
+	if (c->state == CONN_REFUSING || c->state == CONN_DRAINING)
+		return;
+	if (c->state != CONN_RELAY) {
+		conn_end(g, c, EGRESS_END_LIMIT, true, true);
+		return;
+	}
+	close_early(g, c, EGRESS_END_LIMIT);
+	stop_timers(g, c);
+	c->state = CONN_DRAINING;
+	c->drain_until_ms = g->now_ms + LINGER_MS;
+	conn_turn(g, c);
+}
+
+bool conn_is_done(const struct conn *c)
+{
+	const struct flow *f = &c->flows[TO_SERVER];
+	char byte;
+	ssize_t n;
+
+	if (c->state == CONN_RELAY)
+		return f->eof && f->shut;
+	if (c->state != CONN_RESOLVING && c->state != CONN_OPENING)
+		return true;
+	if (f->off < f->len)
+		return false;
+	n = recv(c->client.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+void conn_stop(struct gateway *g, struct conn *c)
+{
+	const struct flow *f = &c->flows[TO_SERVER];
+	bool all_sent = f->eof && f->shut;
+
+	conn_end(g, c, all_sent ? EGRESS_END_CLOSED : EGRESS_END_CLIENT_RESET, true, !all_sent);
+}
+
 void conn_free(struct gateway *g, struct conn *c)
 {
 	TAILQ_REMOVE(&g->dead, c, entry);
@@ -157,6 +209,7 @@ static void linger(struct gateway *g, struct conn *c)
 	stop_waiting(c);
 	stop_timers(g, c);
 	close_server(c, true);
+	flow_free(g, &c->flows[TO_SERVER]);
 	c->state = CONN_REFUSING;
 	c->filter = FILTER_DROP;
 	c->flows[TO_CLIENT].eof = true;
@@ -167,12 +220,14 @@ static void linger(struct gateway *g, struct conn *c)
 void conn_deny(struct gateway *g, struct conn *c, struct verdict v, const char *seen)
 {
 	report(g, c, EGRESS_DENIED, &v, seen, 0);
-	if (answer_no(g, c, &v, 0))
+	if (answer_no(g, c, &v, 0)) {
+		close_early(g, c, EGRESS_END_DENIED);
 		linger(g, c);
-	else if (c->opened)
+	} else if (c->opened) {
 		conn_end(g, c, EGRESS_END_DENIED, true, true);
-	else
+	} else {
 		bury(g, c, true, true);
+	}
 }
 
 void conn_deny_reason(struct gateway *g, struct conn *c, enum verdict_reason reason, const char *seen)
@@ -259,12 +314,12 @@ static void relay(struct gateway *g, struct conn *c)
 			return;
 	}
 	/* A server that does not close as it was told, and a client that goes on: it asks again on a connection of its own. */
-	if (c->next_request && c->flows[TO_CLIENT].off == c->flows[TO_CLIENT].len && !c->flows[TO_CLIENT].piped) {
+	if (c->next_request && answer_is_due(c)) {
 		conn_end(g, c, EGRESS_END_CLOSED, false, false);
 		return;
 	}
-	/* With a proxied URL the server's end is the end of all. */
-	if (to_client == PUMP_DONE && (to_server == PUMP_DONE || c->absolute))
+	/* With a last request the server's end is the end of all. */
+	if (to_client == PUMP_DONE && (to_server == PUMP_DONE || c->last_request))
 		conn_end(g, c, EGRESS_END_CLOSED, false, false);
 }
 
@@ -575,6 +630,22 @@ static void open_captured(struct gateway *g, struct conn *c)
 	conn_open_address(g, c, &addr);
 }
 
+/*
+ * Those that are refused linger, and whoever opens them faster than that has no more of it: descriptors and memory are
+ * bounded. A captured one is named as far as the address says.
+ */
+static void turn_away(struct gateway *g, struct conn *c, bool captured)
+{
+	struct verdict v = {.reason = VERDICT_CONNECTIONS, .rule = -1};
+	struct host *h;
+
+	if (captured && destination(g, c->client.fd, &c->addr, &c->port) && names_find_synthetic(&g->names, &c->addr, &h) && h)
+		c->name = h->name;
+	report(g, c, EGRESS_DENIED, &v, NULL, 0);
+	c->name = NULL;
+	bury(g, c, true, true);
+}
+
 static void accepted(struct gateway *g, struct source *listener, int fd, const struct sockaddr_storage *peer)
 {
 	struct conn *c = conn_new(g, fd); /* TCP_NODELAY comes from the listener */
@@ -582,12 +653,17 @@ static void accepted(struct gateway *g, struct source *listener, int fd, const s
 
 	if (!address_from_sockaddr((const struct sockaddr *)peer, &addr, &c->client_port))
 		c->client_port = 0;
+	if (listener->kind == SOURCE_PROXY)
+		c->via = EGRESS_VIA_PROXY;
+	if (g->n_conns > g->max_conns + REFUSED_MAX) {
+		turn_away(g, c, listener->kind != SOURCE_PROXY);
+		return;
+	}
 	if (source_watch(g, &c->client, EVENTS) < 0) {
 		bury(g, c, true, false);
 		return;
 	}
 	if (listener->kind == SOURCE_PROXY) {
-		c->via = EGRESS_VIA_PROXY;
 		if (g->n_conns > g->max_conns) {
 			conn_deny_reason(g, c, VERDICT_CONNECTIONS, NULL);
 			return;
@@ -600,7 +676,7 @@ static void accepted(struct gateway *g, struct source *listener, int fd, const s
 
 void conn_accept(struct gateway *g, struct source *listener)
 {
-	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+	for (int i = 0; i < ACCEPTS_A_TURN && gateway_may_accept(g); i++) {
 		struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 		socklen_t peer_len = sizeof(peer);
 		int fd = accept4(listener->fd, (struct sockaddr *)&peer, &peer_len, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -611,8 +687,10 @@ void conn_accept(struct gateway *g, struct source *listener)
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
-		if (errno != EAGAIN)
-			gateway_error(g, errno, "a connection could not be accepted");
+		if (errno == EAGAIN)
+			return;
+		gateway_error(g, errno, "a connection could not be accepted");
+		gateway_hold(g);
 		return;
 	}
 }
@@ -665,6 +743,10 @@ static void before_relay(struct gateway *g, struct conn *c)
 	if (c->state != CONN_HANDSHAKE && (c->inspected || c->filter == FILTER_NONE))
 		return;
 	result = relay_fill(g, c, cap);
+	if (result == PUMP_LIMIT && relay_is_crowded(&c->flows[TO_SERVER])) {
+		conn_deny_reason(g, c, VERDICT_CONNECTIONS, NULL);
+		return;
+	}
 	if (result == PUMP_LIMIT || result == PUMP_SOURCE_RESET) {
 		take_result(g, c, TO_SERVER, result);
 		return;
@@ -712,12 +794,41 @@ static void refusing(struct gateway *g, struct conn *c)
 	queue(g, c);
 }
 
+/*
+ * What max-bytes counted goes out, and then a reset says that it is not all. A side that ended before is told so as ever.
+ */
+static void draining(struct gateway *g, struct conn *c)
+{
+	bool pending = false;
+
+	for (int i = 0; i < 2; i++) {
+		struct flow *f = &c->flows[i];
+		enum pump_result result;
+
+		f->readable = false;
+		if (i == TO_SERVER && c->filter != FILTER_NONE)
+			f->len = f->ready; /* what was not judged stays here */
+		result = relay_pump(g, c, i);
+		if (result == PUMP_SINK_RESET) {
+			bury(g, c, true, true);
+			return;
+		}
+		pending |= f->off < f->ready || f->piped || !relay_is_sent(conn_fd(c, i, false));
+	}
+	if (!pending || g->now_ms >= c->drain_until_ms)
+		bury(g, c, !c->flows[TO_CLIENT].shut, !c->flows[TO_SERVER].shut);
+	else
+		timer_arm(g, &c->request_timer, TIMER_DRAIN, c);
+}
+
 void conn_turn(struct gateway *g, struct conn *c)
 {
 	if (c->state == CONN_RELAY)
 		relay(g, c);
 	else if (c->state == CONN_REFUSING)
 		refusing(g, c);
+	else if (c->state == CONN_DRAINING)
+		draining(g, c);
 	else if (c->state != CONN_DEAD)
 		before_relay(g, c);
 }
@@ -734,7 +845,7 @@ void conn_event(struct gateway *g, struct conn *c, struct attempt *a, uint32_t e
 	}
 	note(c, a, events);
 	/* A side that is no longer read, or that waits for the other, does not notice its own reset by reading. */
-	if (events & EPOLLERR && c->state != CONN_REFUSING) {
+	if (events & EPOLLERR && c->state != CONN_REFUSING && c->state != CONN_DRAINING) {
 		struct flow *from = &c->flows[a ? TO_CLIENT : TO_SERVER];
 
 		if ((from->eof || from->off < from->len || from->piped || c->state != CONN_RELAY) && pending_error(fd)) {
@@ -763,6 +874,9 @@ void conn_timer(struct gateway *g, struct conn *c, enum timer_kind kind)
 			bury(g, c, false, false);
 		else
 			conn_deny_reason(g, c, c->filter == FILTER_TLS ? VERDICT_NOT_TLS : VERDICT_NOT_HTTP, NULL);
+		break;
+	case TIMER_DRAIN:
+		draining(g, c);
 		break;
 	default:
 		bury(g, c, true, true);

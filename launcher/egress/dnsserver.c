@@ -120,7 +120,7 @@ static void report(struct gateway *g, const struct dns_query *q, enum egress_out
 	if (addr)
 		r.addr = *addr;
 	memcpy(r.name, q->name, sizeof(r.name));
-	reporter_send(&g->reporter, &r);
+	reporter_send_merged(&g->reporter, &r, g->now_ms);
 }
 
 /* The addresses of the family that was asked for, remembered with the name. */
@@ -271,7 +271,7 @@ void dns_udp(struct gateway *g, struct source *s)
 	} control;
 	uint8_t msg[DNS_QUERY_MAX + 1];
 
-	for (int i = 0; i < QUERIES_A_TURN; i++) {
+	for (int i = 0; i < QUERIES_A_TURN && !reporter_is_busy(&g->reporter); i++) {
 		struct asker o = {.udp = s};
 		struct iovec iov = {.iov_base = msg, .iov_len = sizeof(msg)};
 		struct msghdr m = {.msg_name = &o.peer,
@@ -308,6 +308,7 @@ static void client_bury(struct gateway *g, struct dns_client *c)
 	timer_stop(g, &c->timer);
 	source_close(&c->source);
 	g->n_dns_clients--;
+	TAILQ_REMOVE(&g->dns_clients, c, entry);
 	TAILQ_INSERT_TAIL(&g->dead_dns, c, entry);
 }
 
@@ -341,7 +342,7 @@ static void client_write(struct gateway *g, struct dns_client *c)
 /* The questions that are whole, one after the other; not while one waits, or its answer is not out. */
 static void client_run(struct gateway *g, struct dns_client *c)
 {
-	while (!c->dead && !c->wait && !c->out_len && c->len >= 2) {
+	while (!c->dead && !c->wait && !c->out_len && c->len >= 2 && !reporter_is_busy(&g->reporter)) {
 		struct asker o = {.client = c};
 		size_t want = (size_t)c->buf[0] << 8 | c->buf[1];
 
@@ -374,7 +375,7 @@ static void client_pump(struct gateway *g, struct dns_client *c)
 		if (!c->dead)
 			client_write(g, c);
 		client_run(g, c);
-		if (c->dead || c->wait || c->out_len || c->eof)
+		if (c->dead || c->wait || c->out_len || c->eof || reporter_is_busy(&g->reporter))
 			return;
 		n = recv(c->source.fd, c->buf + c->len, sizeof(c->buf) - c->len, MSG_DONTWAIT);
 		if (n > 0) {
@@ -400,6 +401,16 @@ void dns_tcp_event(struct gateway *g, struct dns_client *c, uint32_t events)
 		client_pump(g, c);
 }
 
+void dns_resume(struct gateway *g)
+{
+	struct dns_client *c, *next;
+
+	for (c = TAILQ_FIRST(&g->dns_clients); c; c = next) {
+		next = TAILQ_NEXT(c, entry);
+		client_pump(g, c);
+	}
+}
+
 void dns_tcp_timeout(struct gateway *g, struct dns_client *c)
 {
 	client_bury(g, c);
@@ -407,11 +418,17 @@ void dns_tcp_timeout(struct gateway *g, struct dns_client *c)
 
 void dns_accept(struct gateway *g, struct source *listener)
 {
-	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct dns_client *c;
+	int fd;
 
-	if (fd < 0)
+	if (!gateway_may_accept(g))
 		return;
+	fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			gateway_hold(g);
+		return;
+	}
 	if (g->n_dns_clients >= CLIENTS_MAX) {
 		close(fd);
 		return;
@@ -419,6 +436,7 @@ void dns_accept(struct gateway *g, struct source *listener)
 	c = mem_zalloc(sizeof(*c));
 	c->source = (struct source){SOURCE_DNS_TCP, fd};
 	g->n_dns_clients++;
+	TAILQ_INSERT_TAIL(&g->dns_clients, c, entry);
 	if (source_watch(g, &c->source, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) < 0) {
 		client_bury(g, c);
 		return;

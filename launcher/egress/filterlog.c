@@ -17,19 +17,12 @@
 #include "base/banned.h"
 
 #define MESSAGES_A_TURN 64
-#define SAME_MS 1000 /* a program that tries again within it is one attempt */
-#define RECENT 64
 
 struct attempted {
 	struct address addr;
 	uint16_t port;
 	uint8_t protocol;
 };
-
-static struct {
-	struct attempted what;
-	uint64_t at_ms;
-} recent[RECENT];
 
 /*
  * Only what a cut header holds; extension headers of IPv6 are not followed, such packets are reported without a port.
@@ -56,18 +49,6 @@ static bool parse_packet(const uint8_t *p, size_t len, struct attempted *out)
 	if (out->protocol == IPPROTO_TCP && len > transport + 13 && (p[transport + 13] & 0x12) != 0x02)
 		return false;
 	return true;
-}
-
-static bool is_new(struct gateway *g, const struct attempted *a)
-{
-	size_t slot = (a->addr.b[3] * 31U + a->addr.b[15] * 7U + a->port + a->protocol) % RECENT;
-	bool same = memcmp(&recent[slot].what, a, sizeof(*a)) == 0 && g->now_ms - recent[slot].at_ms < SAME_MS;
-
-	if (!same) {
-		recent[slot].what = *a;
-		recent[slot].at_ms = g->now_ms;
-	}
-	return !same;
 }
 
 static void report(struct gateway *g, const struct attempted *a)
@@ -99,7 +80,7 @@ static void report(struct gateway *g, const struct attempted *a)
 		v = (struct verdict){.reason = VERDICT_UNSUPPORTED, .rule = -1};
 	r.reason = (uint8_t)v.reason;
 	r.rule = v.rule;
-	reporter_send(&g->reporter, &r);
+	reporter_send_merged(&g->reporter, &r, g->now_ms);
 }
 
 static void take_packet(struct gateway *g, const struct nlmsghdr *h)
@@ -117,7 +98,7 @@ static void take_packet(struct gateway *g, const struct nlmsghdr *h)
 		if (len < sizeof(attr) || len > (size_t)(end - at))
 			return;
 		if ((attr.nla_type & NLA_TYPE_MASK) == NFULA_PAYLOAD) {
-			if (parse_packet(at + sizeof(attr), len - sizeof(attr), &a) && is_new(g, &a))
+			if (parse_packet(at + sizeof(attr), len - sizeof(attr), &a))
 				report(g, &a);
 			return;
 		}
@@ -130,7 +111,7 @@ static void take_packet(struct gateway *g, const struct nlmsghdr *h)
 
 void filterlog_event(struct gateway *g)
 {
-	for (int i = 0; i < MESSAGES_A_TURN; i++) {
+	for (int i = 0; i < MESSAGES_A_TURN && !reporter_is_busy(&g->reporter); i++) {
 		ssize_t n = recv(g->nflog.fd, g->scratch, sizeof(g->scratch), MSG_DONTWAIT);
 		int len = (int)n;
 

@@ -22,6 +22,17 @@
 #include "base/banned.h"
 
 #define EVENTS_A_TURN 128
+#define HOLD_MS 100
+#define TROUBLE_MS 10000
+/*
+ * So many connections are accepted as fast as they come, then so many a second: each is two events in a log that nothing
+ * else bounds. Later ones wait in the kernel's queue.
+ */
+#define ACCEPTS_BURST 20000
+#define ACCEPTS_A_SECOND 200
+#define STOP_STEP_MS 20
+#define STOP_MS 1200 /* longer than the first SYN that is sent again waits: RFC 6298 2 */
+#define STOP_FLUSH_MS 2000
 #define DESCRIPTORS_WANTED (3 * GATEWAY_CONNECTIONS_MAX + 512)
 #define DESCRIPTORS_OWN 448 /* pipes for bulk, DNS over TCP, listeners */
 
@@ -69,19 +80,51 @@ void timer_stop(struct gateway *g, struct timer *t)
 	t->due_ms = 0;
 }
 
-/* The same trouble is told once a second at most. */
+/* The same trouble is told once a while at most. */
 void gateway_error(struct gateway *g, int errnum, const char *text)
 {
-	static uint64_t last_ms;
-	static const char *last;
+	static struct {
+		const char *text;
+		uint64_t at_ms;
+	} said[16];
 	struct egress_report r = {.type = EGRESS_ERROR, .rule = -1, .errnum = errnum};
+	size_t i = 0;
 
-	if (last == text && g->now_ms - last_ms < 1000)
+	while (i < sizeof(said) / sizeof(said[0]) - 1 && said[i].text && said[i].text != text)
+		i++;
+	if (said[i].text && g->now_ms - said[i].at_ms < TROUBLE_MS)
 		return;
-	last = text;
-	last_ms = g->now_ms;
+	said[i].text = text;
+	said[i].at_ms = g->now_ms;
 	memcpy(r.text, text, strnlen(text, sizeof(r.text) - 1));
 	reporter_send(&g->reporter, &r);
+}
+
+void gateway_hold(struct gateway *g)
+{
+	g->hold_until_ms = g->now_ms + HOLD_MS;
+}
+
+bool gateway_may_accept(struct gateway *g)
+{
+	if (g->now_ms < g->hold_until_ms || reporter_is_busy(&g->reporter))
+		return false;
+	if (!g->accepts) {
+		gateway_hold(g);
+		return false;
+	}
+	g->accepts--;
+	return true;
+}
+
+static void refill_accepts(struct gateway *g)
+{
+	uint64_t n = (g->now_ms - g->accepts_ms) * ACCEPTS_A_SECOND / 1000;
+
+	if (!n)
+		return;
+	g->accepts_ms = g->now_ms;
+	g->accepts = g->accepts + n > ACCEPTS_BURST ? ACCEPTS_BURST : g->accepts + (uint32_t)n;
 }
 
 static int failed(struct gateway *g, int rc, const char *text)
@@ -156,12 +199,16 @@ static void init(struct gateway *g, const struct gateway_config *cfg, int report
 	g->timer_ms[TIMER_STAGE] = STAGE_MS;
 	g->timer_ms[TIMER_REQUEST] = REQUEST_MS;
 	g->timer_ms[TIMER_LINGER] = LINGER_MS;
+	g->timer_ms[TIMER_DRAIN] = DRAIN_STEP_MS;
 	for (int i = 0; i < TIMERS; i++)
 		TAILQ_INIT(&g->timers[i]);
 	TAILQ_INIT(&g->conns);
 	TAILQ_INIT(&g->ready);
 	TAILQ_INIT(&g->dead);
+	TAILQ_INIT(&g->dns_clients);
 	TAILQ_INIT(&g->dead_dns);
+	g->accepts = ACCEPTS_BURST;
+	g->accepts_ms = g->now_ms;
 	g->limited = cfg->max_bytes != 0;
 	g->bytes_left = cfg->max_bytes;
 	g->inspect_bare = policy_denies_names(cfg->policy);
@@ -228,16 +275,12 @@ static int take_sockets(struct gateway *g, int socket_fd)
 
 static void report_event(struct gateway *g, uint32_t events)
 {
-	struct epoll_event e = {.events = EPOLLIN, .data.ptr = &g->report};
-
 	/* The supervisor says nothing; whatever comes is its end. */
-	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+	g->orphan |= (events & (EPOLLHUP | EPOLLERR)) != 0;
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		g->stop = true;
-		return;
-	}
-	reporter_flush(&g->reporter);
-	if (!g->reporter.waiting)
-		epoll_ctl(g->epoll, EPOLL_CTL_MOD, g->report.fd, &e);
+	else
+		reporter_flush(&g->reporter);
 }
 
 static void dispatch(struct gateway *g, struct source *s, uint32_t events)
@@ -320,7 +363,7 @@ static void run_limit(struct gateway *g)
 	gateway_error(g, EDQUOT, "max-bytes");
 	for (c = TAILQ_FIRST(&g->conns); c; c = next) {
 		next = TAILQ_NEXT(c, entry);
-		conn_end(g, c, EGRESS_END_LIMIT, true, true);
+		conn_limit(g, c);
 	}
 }
 
@@ -336,31 +379,121 @@ static int timeout_ms(const struct gateway *g)
 		if (t && t->due_ms < due)
 			due = t->due_ms;
 	}
+	if (g->hold_until_ms > g->now_ms && g->hold_until_ms < due)
+		due = g->hold_until_ms;
+	if (g->reporter.n_repeated && g->reporter.due_ms < due)
+		due = g->reporter.due_ms;
 	if (due == UINT64_MAX)
 		return -1;
 	return due <= g->now_ms ? 0 : due - g->now_ms > 60000 ? 60000 : (int)(due - g->now_ms);
 }
 
-static void turn(struct gateway *g)
+static void rewatch(struct gateway *g, struct source *s, uint32_t events)
+{
+	struct epoll_event e = {.events = events, .data.ptr = s};
+
+	if (s->fd >= 0)
+		epoll_ctl(g->epoll, EPOLL_CTL_MOD, s->fd, &e);
+}
+
+/* Takes the listeners out of the epoll set and puts them back, as reports and descriptors have it. */
+static void pace(struct gateway *g)
+{
+	bool busy = reporter_is_busy(&g->reporter), held = busy || g->now_ms < g->hold_until_ms;
+
+	if (held != g->held) {
+		for (int i = 0; i < 2; i++) {
+			rewatch(g, &g->tcp[i], held ? 0 : EPOLLIN);
+			rewatch(g, &g->dns_tcp[i], held ? 0 : EPOLLIN);
+		}
+		rewatch(g, &g->proxy, held ? 0 : EPOLLIN);
+	}
+	g->held = held;
+	if (busy == g->busy)
+		return;
+	g->busy = busy;
+	for (int i = 0; i < 2; i++)
+		rewatch(g, &g->udp[i], busy ? 0 : EPOLLIN);
+	rewatch(g, &g->nflog, busy ? 0 : EPOLLIN);
+	if (!busy)
+		dns_resume(g);
+}
+
+/* Return: how many events there were. */
+static int turn(struct gateway *g, int timeout)
 {
 	struct epoll_event events[EVENTS_A_TURN];
-	struct epoll_event writable = {.events = EPOLLIN | EPOLLOUT, .data.ptr = &g->report};
-	bool was_waiting = g->reporter.waiting;
+	bool stop = g->stop;
 	struct conn *c;
 	int n;
 
-	n = epoll_wait(g->epoll, events, EVENTS_A_TURN, timeout_ms(g));
+	n = epoll_wait(g->epoll, events, EVENTS_A_TURN, timeout);
 	g->now_ms = clock_ms();
+	refill_accepts(g);
 	run_ready(g);
-	for (int i = 0; i < n && !g->stop; i++)
+	for (int i = 0; i < n && g->stop == stop; i++)
 		dispatch(g, events[i].data.ptr, events[i].events);
 	run_timers(g);
 	run_limit(g);
 	while ((c = TAILQ_FIRST(&g->dead)))
 		conn_free(g, c);
+	reporter_send_counts(&g->reporter, g->now_ms, false);
+	pace(g);
 	dns_reap(g);
-	if (g->reporter.waiting && !was_waiting)
-		epoll_ctl(g->epoll, EPOLL_CTL_MOD, g->report.fd, &writable);
+	if (g->reporter.waiting != g->writing)
+		rewatch(g, &g->report, (stop ? 0 : EPOLLIN) | (g->reporter.waiting ? EPOLLOUT : 0));
+	g->writing = g->reporter.waiting;
+	return n;
+}
+
+/* Has everything that came from the box gone on? */
+static bool is_done(const struct gateway *g)
+{
+	const struct conn *c;
+
+	if (g->held || !TAILQ_EMPTY(&g->ready))
+		return false;
+	TAILQ_FOREACH(c, &g->conns, entry)
+		if (!conn_is_done(c))
+			return false;
+	return true;
+}
+
+/*
+ * The box is gone, and what its last programs sent and asked for may be on its way yet: that is taken in and passed on.
+ * Then all ends, and everything that is to be said is.
+ */
+static void stop(struct gateway *g)
+{
+	struct source *const listeners[] = {&g->tcp[0], &g->tcp[1], &g->udp[0], &g->udp[1], &g->dns_tcp[0], &g->dns_tcp[1],
+					    &g->proxy, &g->nflog, &g->resolver, &g->own};
+	uint64_t end = g->now_ms + STOP_MS;
+	struct conn *c, *next;
+
+	rewatch(g, &g->report, g->reporter.waiting ? EPOLLOUT : 0);
+	while (g->now_ms < end && !g->broken && !g->orphan) {
+		bool done = is_done(g);
+
+		if (!turn(g, done ? 0 : STOP_STEP_MS) && done && is_done(g))
+			break;
+	}
+	for (c = TAILQ_FIRST(&g->conns); c; c = next) {
+		next = TAILQ_NEXT(c, entry);
+		conn_stop(g, c);
+	}
+	reporter_send_counts(&g->reporter, g->now_ms, true);
+	for (size_t i = 0; i < sizeof(listeners) / sizeof(listeners[0]); i++)
+		source_close(listeners[i]);
+	rewatch(g, &g->report, EPOLLOUT);
+	end = g->now_ms + STOP_FLUSH_MS;
+	for (reporter_flush(&g->reporter); g->reporter.waiting && !g->orphan && g->now_ms < end; reporter_flush(&g->reporter)) {
+		struct epoll_event e;
+
+		if (epoll_wait(g->epoll, &e, 1, (int)(end - g->now_ms)) > 0 && e.events & EPOLLHUP)
+			break;
+		g->now_ms = clock_ms();
+	}
+	reporter_free(&g->reporter);
 }
 
 int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
@@ -384,6 +517,7 @@ int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 		return failed(g, rc, "the sockets of the box's network did not come");
 	reporter_send(&g->reporter, &ready);
 	while (!g->stop)
-		turn(g);
+		turn(g, timeout_ms(g));
+	stop(g);
 	return g->broken;
 }

@@ -159,8 +159,8 @@ static const char *take_field(const char *name, size_t name_len, const char *val
 		if (!span_is(value, len, "chunked"))
 			return "a Transfer-Encoding that is not chunked";
 	} else if (span_is(name, name_len, "upgrade")) {
+		h->websocket = !h->upgrade && span_is(value, len, "websocket");
 		h->upgrade = true;
-		h->upgrade_h2c |= list_has(value, len, "h2c");
 	} else if (span_is(name, name_len, "connection")) {
 		h->close |= list_has(value, len, "close");
 	}
@@ -483,7 +483,7 @@ int64_t http_head_for_origin(const char *buf, const struct http_head *h, char *o
 		put(&o, buf + h->target_at, h->target_len);
 	}
 	put_text(&o, h->http10 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
-	if (!h->has_host)
+	if (!h->has_host && h->form == HTTP_ABSOLUTE)
 		put_host(&o, &h->host);
 	line = (const char *)memchr(buf, '\n', h->len) + 1;
 	while (line < end) {

@@ -38,7 +38,7 @@ struct http_head {
 	bool secure;        /* HTTP_ABSOLUTE with https */
 	bool http10;
 	bool upgrade;       /* an Upgrade field: the connection may change its protocol */
-	bool upgrade_h2c;   /* to HTTP/2, whose later requests could not be checked */
+	bool websocket;     /* to WebSocket, and nothing else: others may name hosts of their own (h2c, TLS/1.0: RFC 2817) */
 	bool close;         /* Connection: close */
 	enum http_body_kind body;
 	uint64_t body_len;
@@ -80,8 +80,8 @@ struct http_watch {
 enum http_watch_result http_watch_feed(struct http_watch *w, const char *bytes, size_t len);
 
 /*
- * The head as the origin server is to get it from a proxy: origin form, Host kept or added, no fields for the proxy or
- * the hop (RFC 9110 7.6.1), "Connection: close".
+ * The head of the last request on its connection, as the origin server is to get it: origin form, Host kept or added, no
+ * fields for the proxy or the hop (RFC 9110 7.6.1), "Connection: close".
  * Return: length, or -EMSGSIZE where cap does not do (HTTP_HEAD_MAX + 512 always does).
  */
 int64_t http_head_for_origin(const char *buf, const struct http_head *h, char *out, size_t cap);

@@ -130,16 +130,43 @@ static bool run_tls(struct gateway *g, struct conn *c)
 
 /*
  * After a change of protocol the requests could not be told apart any more. So it is followed only where its answer can
- * be seen for certain, on the first request, and not to HTTP/2; elsewhere the server is not asked for it.
+ * be seen for certain: on the first request, which has no body, before the server has said a word; and to WebSocket alone,
+ * as other protocols (h2c, TLS of RFC 2817) may name hosts of their own. Elsewhere the server is not asked for it.
  */
 static void take_upgrade(struct conn *c, const struct http_head *h)
 {
 	struct flow *f = &c->flows[TO_SERVER];
 
-	c->upgrade_pending = h->upgrade && !h->upgrade_h2c && c->requests == 1;
+	c->upgrade_pending = h->websocket && c->requests == 1 && h->body == HTTP_BODY_NONE && !c->flows[TO_CLIENT].bytes;
 	if (h->upgrade && !c->upgrade_pending)
 		http_head_hide_upgrade(f->buf + f->ready, h);
 	c->watch = (struct http_watch){0};
+}
+
+/*
+ * A server that leaves a body unread takes it for the next request, and whose that is was not judged. So the server is
+ * told to close after its answer, and the client's next request is not passed. The head becomes longer.
+ */
+static bool take_last(struct gateway *g, struct conn *c, const struct http_head *h)
+{
+	struct flow *f = &c->flows[TO_SERVER];
+	char head[HTTP_HEAD_MAX + 512];
+	int64_t n = http_head_for_origin(f->buf + f->ready, h, head, sizeof(head));
+	size_t rest = f->len - f->ready - h->len;
+
+	if (n < 0) {
+		conn_deny_reason(g, c, VERDICT_NOT_HTTP, NULL);
+		return false;
+	}
+	memcpy(g->scratch, f->buf + f->ready + h->len, rest);
+	f->len = f->ready;
+	flow_append(f, head, (size_t)n);
+	f->ready = f->len;
+	flow_append(f, g->scratch, rest);
+	f->ready -= (uint32_t)rest;
+	c->last_request = true;
+	c->filter = FILTER_ONE_BODY;
+	return true;
 }
 
 static bool take_head(struct gateway *g, struct conn *c, const struct http_head *h)
@@ -150,12 +177,19 @@ static bool take_head(struct gateway *g, struct conn *c, const struct http_head 
 	}
 	if (!check_target(g, c, &h->host))
 		return false;
+	c->pipelined |= c->requests && c->flows[TO_CLIENT].bytes == c->answers_from;
+	c->answers_from = c->flows[TO_CLIENT].bytes;
 	c->requests++;
-	take_upgrade(c, h);
-	c->flows[TO_SERVER].ready += (uint32_t)h->len;
 	c->scanned = 0;
 	http_body_start(&c->body, h->body, h->body_len);
-	c->filter = FILTER_BODY;
+	if (h->body != HTTP_BODY_NONE) {
+		if (!take_last(g, c, h))
+			return false;
+	} else {
+		take_upgrade(c, h);
+		c->flows[TO_SERVER].ready += (uint32_t)h->len;
+		c->filter = FILTER_BODY;
+	}
 	passed(g, c);
 	return true;
 }
@@ -246,6 +280,8 @@ static int run_body(struct gateway *g, struct conn *c)
 		return 0;
 	if (c->filter == FILTER_ONE_BODY) {
 		c->filter = FILTER_DROP;
+		if (f->len > f->ready)
+			conn_dropped(c);
 		f->len = f->ready;
 		return 0;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * This host's own addresses, which are closed to names and `*`: read when the gateway starts, and again whenever the
- * kernel says that they changed (rtnetlink(7)), as a VPN may come up during a run.
+ * kernel says that they changed (rtnetlink(7)), as a VPN may come up during a run. Those of its interfaces, that is;
+ * addresses that are local by a route alone are not among them.
  */
 #include <errno.h>
 #include <linux/netlink.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -19,10 +21,13 @@
 #include "base/banned.h"
 
 #define OWN_MAX 4096
+#define OWN_TRIES 10
+#define OWN_WAIT_MS 200 /* for a part of the answer, which the kernel makes at once */
 
 int own_open(void)
 {
 	struct sockaddr_nl sa = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+	struct timeval wait = {.tv_usec = OWN_WAIT_MS * 1000};
 	int one = 1, fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 
 	if (fd < 0)
@@ -32,6 +37,7 @@ int own_open(void)
 	 * again.
 	 */
 	setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
 	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
 		int rc = -errno;
 
@@ -98,15 +104,16 @@ int own_read(struct gateway *g)
 		struct ifaddrmsg m;
 	} ask = {.h = {.nlmsg_len = sizeof(ask), .nlmsg_type = RTM_GETADDR, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
 	struct list l = {0};
-	int rc;
+	int rc, tries = 0;
 
-	/* What announced the change says less than a new look does. */
-	while (recv(g->own.fd, g->scratch, sizeof(g->scratch), MSG_DONTWAIT) > 0 || errno == EINTR || errno == ENOBUFS)
-		;
 	do {
 		l.n = 0;
+		/* What announced the change, or is left of an earlier try, says less than a new look does. */
+		while (recv(g->own.fd, g->scratch, sizeof(g->scratch), MSG_DONTWAIT) > 0 || errno == EINTR || errno == ENOBUFS)
+			;
 		rc = send(g->own.fd, &ask, sizeof(ask), 0) < 0 ? -errno : read_dump(g, &l);
-	} while (rc == -ENOBUFS || rc == -EINTR);
+		/* A dump that was given up half-way is going on in the kernel: -EBUSY until it is read to its end. */
+	} while ((rc == -ENOBUFS || rc == -EBUSY || rc == -EAGAIN) && ++tries < OWN_TRIES);
 	if (rc == 0) {
 		policy_set_own(g->policy, l.v, l.n);
 		g->have_public6 = false;

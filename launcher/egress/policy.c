@@ -326,7 +326,22 @@ static struct verdict decide_any_port(const struct policy *p, const char *name)
 	return m.denied >= 0 ? verdict_deny_rule(p, m.denied) : verdict_no(VERDICT_NO_RULE, -1);
 }
 
-/* Is the address, or the IPv4 address that it stands for, denied? `deny = *` denies every address too. */
+static bool is_own(const struct policy *p, const struct address *a)
+{
+	return p->n_own && bsearch(a, p->own, p->n_own, sizeof(*a), address_compare);
+}
+
+static bool is_loopback(const struct address *a)
+{
+	const char *range = address_special(a);
+
+	return range && str_eq(range, "loopback");
+}
+
+/*
+ * Is the address, or the IPv4 address that it stands for, denied? `deny = *` denies every address too, `deny = @host`
+ * those that are this host.
+ */
 static int denied_address(const struct policy *p, const struct address *a, uint16_t port)
 {
 	struct port_match m = {.port = port, .found = -1, .near = -1};
@@ -335,6 +350,8 @@ static int denied_address(const struct policy *p, const struct address *a, uint1
 	if (visit_nets(&p->deny, a, match_port, &m))
 		return m.found;
 	if (address_embedded_v4(a, &v4) && visit_nets(&p->deny, &v4, match_port, &m))
+		return m.found;
+	if ((is_loopback(a) || is_own(p, a)) && visit_name(&p->deny, RULE_THIS_HOST, "", match_port, &m))
 		return m.found;
 	visit_name(&p->deny, RULE_ANY_PUBLIC, "", match_port, &m);
 	return m.found;
@@ -350,7 +367,7 @@ static bool address_closed(const struct policy *p, const struct address *a, stru
 		v->range = range;
 		return true;
 	}
-	if (p->n_own && bsearch(a, p->own, p->n_own, sizeof(*a), address_compare)) {
+	if (is_own(p, a)) {
 		*v = verdict_no(VERDICT_OWN, -1);
 		return true;
 	}
@@ -395,6 +412,15 @@ static struct verdict decide_name(const struct policy *p, const char *name, uint
 	return m.near >= 0 ? verdict_no(VERDICT_PORT, m.near) : verdict_no(VERDICT_NO_RULE, -1);
 }
 
+static int denied_loopback(const struct policy *p, uint16_t port)
+{
+	static const uint8_t v4[4] = {127, 0, 0, 1}, v6[16] = {[15] = 1};
+	struct address a4 = address_from_v4(v4), a6 = address_from_v6(v6);
+	int rule = denied_address(p, &a4, port);
+
+	return rule >= 0 ? rule : denied_address(p, &a6, port);
+}
+
 /* May the address be connected to for the name, which `v` allowed? */
 static struct verdict decide_resolved(const struct policy *p, const struct policy_request *q, struct verdict v)
 {
@@ -402,15 +428,16 @@ static struct verdict decide_resolved(const struct policy *p, const struct polic
 	struct verdict closed;
 	int rule;
 
-	/* @host is the loopback and nothing else, and deny rules for addresses are about other hosts. */
-	if (str_eq(q->name, POLICY_THIS_HOST)) {
-		const char *range = address_special(q->addr);
-
-		return range && str_eq(range, "loopback") ? v : verdict_no(VERDICT_NO_RULE, -1);
-	}
 	rule = denied_address(p, q->addr, q->port);
 	if (rule >= 0)
 		return verdict_deny_rule(p, rule);
+	/* @host is the loopback and nothing else; what denies it in one family means the host. */
+	if (str_eq(q->name, POLICY_THIS_HOST)) {
+		rule = denied_loopback(p, q->port);
+		if (rule >= 0)
+			return verdict_deny_rule(p, rule);
+		return is_loopback(q->addr) ? v : verdict_no(VERDICT_NO_RULE, -1);
+	}
 	if (!address_closed(p, q->addr, &closed))
 		return v;
 	if (!address_is_unspecified(q->addr) && visit_nets(&p->allow, q->addr, match_port, &m))

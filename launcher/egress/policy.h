@@ -3,8 +3,14 @@
  * The egress policy: the profile's rules compiled once, and the one function that decides for every way out of the box
  * (a captured connection, the proxy port, a DNS question, a TLS or HTTP name, `why`, the eBPF maps' contents).
  *
- * Deny wins over allow. A name rule never opens a special range or an address of this host, whatever the name resolves
- * to; an address rule does, and so it does for a name that a name rule allows and that resolves there.
+ * Deny wins over allow. A deny rule for a name is about that name, where it is known: asked for by DNS or at the
+ * proxy port, or seen in a stream that a name rule or `*` opened. An address rule opens the address whatever names
+ * are used there, so streams to it are not looked into; whoever wants a name closed there denies its address. A deny
+ * rule for an address holds for every name that resolves there, `@host` with its loopback, and `deny = @host` for the
+ * loopback and the addresses of this host's interfaces, whatever allows them. Addresses that are this host's by a
+ * route alone (`ip route add local`, AnyIP) are not known as its own. A name rule never opens a special range or an
+ * address of this host, whatever the name resolves to; an address rule does, and so it does for a name that a name
+ * rule allows and that resolves there.
  */
 #ifndef AGENTBOX_EGRESS_POLICY_H
 #define AGENTBOX_EGRESS_POLICY_H
@@ -71,7 +77,7 @@ void policy_set_own(struct policy *p, const struct address *own, size_t n);
 struct verdict policy_decide(const struct policy *p, const struct policy_request *q);
 
 /*
- * Does a deny rule forbid the name on the port, whatever allows it? (A name seen in a stream that an address rule
+ * Does a deny rule forbid the name on the port, whatever allows it? (A name seen in a stream to a bare address that `*`
  * opened.)
  */
 struct verdict policy_denied_name(const struct policy *p, const char *name, uint16_t port);

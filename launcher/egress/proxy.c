@@ -101,7 +101,7 @@ static bool open_absolute(struct gateway *g, struct conn *c, const char *p, cons
 	flow_append(f, head, (size_t)n);
 	flow_append(f, g->scratch, rest);
 	f->ready = (uint32_t)n;
-	c->absolute = true;
+	c->absolute = c->last_request = true;
 	c->inspected = true;
 	c->filter = FILTER_ONE_BODY;
 	http_body_start(&c->body, h->body, h->body_len);

@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -35,6 +37,24 @@ static size_t buffered;
 static size_t read_size(size_t wanted)
 {
 	return buffered > BUFFERED_MANY && wanted > READ_CRUMB ? READ_CRUMB : wanted;
+}
+
+#define CROWDED_HEAD 4096
+
+bool relay_is_crowded(const struct flow *f)
+{
+	return buffered > BUFFERED_MANY && f->len - f->ready > CROWDED_HEAD;
+}
+
+bool relay_is_sent(int fd)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	memset(&info, 0, sizeof(info));
+	if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return true;
+	return !info.tcpi_unacked && !info.tcpi_notsent_bytes;
 }
 
 int conn_fd(const struct conn *c, int direction, bool source)
@@ -253,6 +273,8 @@ enum pump_result relay_fill(struct gateway *g, struct conn *c, uint32_t cap)
 			return result;
 		if (n > 0)
 			flow_add(f, g->scratch, (size_t)n);
+		if (relay_is_crowded(f))
+			return PUMP_LIMIT;
 	}
 	return f->eof ? PUMP_DONE : PUMP_WAIT;
 }
@@ -285,6 +307,14 @@ static enum pump_result copy_once(struct gateway *g, struct conn *c, int directi
 	return PUMP_WAIT;
 }
 
+void conn_dropped(struct conn *c)
+{
+	if (c->flows[TO_CLIENT].bytes == c->answers_from)
+		c->pipelined = true;
+	else
+		c->next_request = true;
+}
+
 /* The client's direction with a filter on it: read, judge, write what was judged. */
 static enum pump_result filter_once(struct gateway *g, struct conn *c, size_t *moved)
 {
@@ -300,12 +330,16 @@ static enum pump_result filter_once(struct gateway *g, struct conn *c, size_t *m
 	*moved += (size_t)n;
 	f->streak = 0;
 	if (c->filter == FILTER_DROP) {
-		c->next_request = true;
+		conn_dropped(c);
 		return PUMP_WAIT;
 	}
 	flow_add(f, g->scratch, (size_t)n);
 	if (!inspect_run(g, c))
 		return PUMP_ENDED;
+	if (relay_is_crowded(f)) {
+		conn_deny_reason(g, c, VERDICT_CONNECTIONS, NULL);
+		return PUMP_ENDED;
+	}
 	return relay_flush(c, TO_SERVER);
 }
 

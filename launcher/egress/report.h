@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What the gateway tells the supervisor: fixed-width structs, one a packet, over a SOCK_SEQPACKET pair. The gateway
- * never waits for the supervisor: what does not fit its queue is counted, and the count is sent when there is room
- * again.
+ * never waits for the supervisor: what the socket does not take is queued, and while the queue is long nothing new is
+ * accepted from the box. Equal questions and refusals become one report a second with a count. So whoever is in the box
+ * can neither crowd a report out nor have the log grow as fast as it can ask.
  */
 #ifndef AGENTBOX_EGRESS_REPORT_H
 #define AGENTBOX_EGRESS_REPORT_H
@@ -55,7 +56,7 @@ enum egress_end {
 struct egress_report {
 	uint32_t type; /* enum egress_report_type */
 	uint32_t id;   /* of the connection; CONNECT and CLOSE */
-	uint32_t count;
+	uint32_t count; /* DNS and CONNECT: how many equal ones it stands for, 1 or more; LOST */
 	int32_t rule;    /* see policy_rule; -1: none */
 	int32_t errnum;
 	uint16_t port, qtype;
@@ -85,19 +86,41 @@ const char *egress_outcome_text(enum egress_outcome outcome);
 
 /* --- the gateway's side --- */
 
-#define REPORT_QUEUE 1024
+#define REPORT_QUEUE_BUSY 512
+/* Beyond it reports are lost. What was accepted before the queue was busy makes no more (three a connection). */
+#define REPORT_QUEUE_MAX 32768
+#define REPORT_SAME_MS 1000
+#define REPORT_SAME 256
+
+/* A report that was sent, and how often the same came up since. */
+struct report_same {
+	struct egress_report report;
+	uint64_t at_ms;
+	uint32_t repeats;
+	bool used;
+};
 
 struct reporter {
 	int fd;
-	struct egress_report *queue; /* ring of REPORT_QUEUE, allocated when first needed */
-	unsigned first, n;
+	struct egress_report *queue; /* a ring, allocated when needed */
+	unsigned cap, first, n;
 	uint32_t lost;
 	bool waiting; /* for room in the socket: the fd is to be watched for writing */
+	unsigned n_repeated; /* of `same`: those with repeats */
+	uint64_t due_ms;     /* none of those is due before */
+	struct report_same *same; /* REPORT_SAME, by hash, allocated when first needed */
 };
 
 /* Sends, or queues, or counts as lost. */
 void reporter_send(struct reporter *r, const struct egress_report *report);
+/* The same for DNS, and for CONNECT that was not allowed and reached: equal ones within REPORT_SAME_MS become one. */
+void reporter_send_merged(struct reporter *r, const struct egress_report *report, uint64_t now_ms);
+/* Sends the counts that are due; all: every one. */
+void reporter_send_counts(struct reporter *r, uint64_t now_ms, bool all);
 /* The socket has room. */
 void reporter_flush(struct reporter *r);
+/* Is nothing new to be accepted, as the supervisor is behind? */
+bool reporter_is_busy(const struct reporter *r);
+void reporter_free(struct reporter *r);
 
 #endif

@@ -41,12 +41,14 @@ enum timer_kind {
 	TIMER_STAGE,   /* the next address is tried beside the one that has not answered */
 	TIMER_REQUEST, /* a head or a hello must be whole by then */
 	TIMER_LINGER,  /* a refusal was written, and the client has not closed */
+	TIMER_DRAIN,   /* max-bytes is reached: has the kernel delivered what was counted? */
 	TIMERS
 };
 
 #define STAGE_MS 250     /* RFC 8305 5 */
 #define REQUEST_MS 120000 /* browsers open connections ahead of use */
 #define LINGER_MS 2000
+#define DRAIN_STEP_MS 20 /* and LINGER_MS in all */
 
 struct timer {
 	TAILQ_ENTRY(timer) entry;
@@ -95,8 +97,9 @@ struct attempt {
  * OPENING    connecting and inspecting; a byte goes neither way but for the proxy's own answer
  * RELAY      both ways
  * REFUSING   a refusal is being written; then the client's bytes are thrown away until it closes
+ * DRAINING   nothing is read any more; what was read goes out
  */
-enum conn_state { CONN_HANDSHAKE, CONN_RESOLVING, CONN_OPENING, CONN_RELAY, CONN_REFUSING, CONN_DEAD };
+enum conn_state { CONN_HANDSHAKE, CONN_RESOLVING, CONN_OPENING, CONN_RELAY, CONN_REFUSING, CONN_DRAINING, CONN_DEAD };
 
 enum handshake { HANDSHAKE_FIRST, HANDSHAKE_SOCKS_GREETING, HANDSHAKE_SOCKS_REQUEST, HANDSHAKE_HTTP };
 
@@ -131,7 +134,9 @@ struct conn {
 	struct verdict verdict;
 	bool inspected, opened;   /* FILTER_TLS or the first head is done; the CONNECT report is sent */
 	bool absolute;            /* a proxied absolute URL */
+	bool last_request;        /* the server was told to close after its answer */
 	bool next_request;        /* of such a connection: the client sent more than its one request */
+	bool pipelined;           /* a request came before the answer to the one before it had begun */
 	bool answered;            /* the proxy's client was told yes; what it sends now is for the server */
 	bool real;                /* host was found by the address: another name of the same address may turn out */
 	struct address candidates[CANDIDATES];
@@ -147,7 +152,8 @@ struct conn {
 	struct h2 *h2;            /* FILTER_H2; owned */
 	bool upgrade_pending;
 	uint32_t requests;        /* heads that were judged */
-	uint64_t started_ms;
+	uint64_t answers_from;    /* what the server had sent when the last of them was */
+	uint64_t started_ms, drain_until_ms;
 };
 enum { TO_SERVER, TO_CLIENT };
 
@@ -171,8 +177,12 @@ struct gateway {
 	uint32_t timer_ms[TIMERS];
 	struct conn_list conns, ready, dead;
 	uint32_t n_conns, max_conns, next_id;
+	uint64_t hold_until_ms;   /* nothing is accepted: there are no descriptors */
+	uint32_t accepts;         /* that may follow at once, see ACCEPTS_BURST */
+	uint64_t accepts_ms;      /* as of then */
+	bool busy, held;          /* which listeners are out of the epoll set: all that make reports; those that accept */
 	uint32_t n_dns_clients, n_dns_waits, n_h2;
-	TAILQ_HEAD(, dns_client) dead_dns;
+	TAILQ_HEAD(, dns_client) dns_clients, dead_dns;
 	bool limited;        /* max-bytes is set */
 	uint64_t bytes_left;
 	bool bytes_used_up;
@@ -181,8 +191,10 @@ struct gateway {
 	unsigned n_pipes;
 	uint64_t pipe_bytes; /* of all that are open */
 	bool have_public6;   /* this host has a public IPv6 address */
-	bool stop, broken;
-	char scratch[SCRATCH];
+	bool writing;        /* the report socket is watched for room */
+	bool stop, broken, orphan; /* the run is over; the gateway failed; the supervisor is gone */
+	/* Netlink messages are read in place. */
+	char scratch[SCRATCH] __attribute__((aligned(16)));
 };
 
 /* --- gateway.c --- */
@@ -191,6 +203,10 @@ void source_close(struct source *s);
 void timer_arm(struct gateway *g, struct timer *t, enum timer_kind kind, void *owner);
 void timer_stop(struct gateway *g, struct timer *t);
 void gateway_error(struct gateway *g, int errnum, const char *text);
+/* accept4 failed, for want of a descriptor or memory: the listeners rest, as they would be ready all the time. */
+void gateway_hold(struct gateway *g);
+/* One more is about to be accepted. Return: false where it has to wait. */
+bool gateway_may_accept(struct gateway *g);
 
 /* --- conn.c --- */
 void conn_accept(struct gateway *g, struct source *listener);
@@ -201,6 +217,12 @@ void conn_timer(struct gateway *g, struct conn *c, enum timer_kind kind);
 void conn_free(struct gateway *g, struct conn *c);
 /* Ends it. reset_*: that side gets a reset instead of an end. Reported where it was opened. */
 void conn_end(struct gateway *g, struct conn *c, enum egress_end end, bool reset_client, bool reset_server);
+/* max-bytes: reported as ended, and what was read before is delivered; a moment is left for that. */
+void conn_limit(struct gateway *g, struct conn *c);
+/* Is all that the client sent with the server, and will there be no more? Or is it not on its way there at all? */
+bool conn_is_done(const struct conn *c);
+/* The run is over. */
+void conn_stop(struct gateway *g, struct conn *c);
 /* Says no, in the client's protocol where that can be, and reports it. seen: the name in the stream, or NULL. */
 void conn_deny(struct gateway *g, struct conn *c, struct verdict v, const char *seen);
 void conn_deny_reason(struct gateway *g, struct conn *c, enum verdict_reason reason, const char *seen);
@@ -224,6 +246,8 @@ void inspect_answer(struct conn *c, const char *bytes, size_t len);
  * Return: false where the client can be told nothing: reset it.
  */
 bool answer_no(struct gateway *g, struct conn *c, const struct verdict *v, int errnum);
+/* A request, after one that was let through: is every answer out, as far as can be seen, so that a refusal is the next? */
+bool answer_is_due(const struct conn *c);
 /* The proxy's yes. */
 void answer_yes(struct conn *c);
 
@@ -238,9 +262,15 @@ enum pump_result relay_pump(struct gateway *g, struct conn *c, int direction);
 enum pump_result relay_flush(struct conn *c, int direction);
 /* Only reads from the client into the buffer, up to `cap` bytes of unjudged ones. PUMP_DONE: the client has ended. */
 enum pump_result relay_fill(struct gateway *g, struct conn *c, uint32_t cap);
+/* The client sent more behind its last request, and it was thrown away. */
+void conn_dropped(struct conn *c);
 void flow_append(struct flow *f, const void *bytes, size_t len);
 void flow_free(struct gateway *g, struct flow *f);
 int conn_fd(const struct conn *c, int direction, bool source);
+/* Has the kernel nothing left to send there (fd -1: none)? */
+bool relay_is_sent(int fd);
+/* Are there so many bytes held back that a long head is not waited for? */
+bool relay_is_crowded(const struct flow *f);
 
 /* --- dnsserver.c --- */
 struct dns_client;
@@ -249,6 +279,8 @@ void dns_accept(struct gateway *g, struct source *listener);
 void dns_tcp_event(struct gateway *g, struct dns_client *c, uint32_t events);
 void dns_tcp_timeout(struct gateway *g, struct dns_client *c);
 void dns_reap(struct gateway *g);
+/* Goes on with the questions that came while the reports were behind. */
+void dns_resume(struct gateway *g);
 void dns_resolved(struct gateway *g, struct waiter *w, struct host *h);
 
 /* --- resolver.c --- */

@@ -46,7 +46,8 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"qtype", "string", "type of the question: A, AAAA, HTTPS, ..."},
 		{"verdict", "string", "allow or deny"},
 		{"rule", "string?", "file:line of the rule that decided"},
-		{"reason", "string?", "why it was denied, in words"})},
+		{"reason", "string?", "why it was denied, in words"},
+		{"count", "integer?", "how many equal questions within a second it stands for"})},
 	[EVENT_EGRESS_CONNECT] = {"egress.connect", "a connection was tried", FIELDS(
 		{"id", "integer?", "the connection's number within the run, from 1; none where it was denied before it was made"},
 		{"verdict", "string", "allow or deny"},
@@ -58,7 +59,8 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"via", "string", "gateway, proxy, socks, filter or ebpf"},
 		{"pid", "integer?", "the process in the box, as the host sees it"},
 		{"comm", "string?", "its name"},
-		{"reason", "string?", "why it was denied or failed, in words"})},
+		{"reason", "string?", "why it was denied or failed, in words"},
+		{"count", "integer?", "how many equal ones within a second it stands for; 1 for what came about"})},
 	[EVENT_EGRESS_CLOSE] = {"egress.close", "a connection ended", FIELDS(
 		{"id", "integer", "the id of its egress.connect"},
 		{"sent_bytes", "integer", "from the box to the other end"},

@@ -78,7 +78,8 @@ fronting() {
 	local name
 
 	attack_outside fronting
-	for name in sni 'no sni' host 'second request' 'second request at once' 'smuggled, after a body' 'smuggled, folded'; do
+	for name in sni 'no sni' host 'second request' 'second request at once' 'smuggled, after a body' 'smuggled, in the body of a GET' \
+		'smuggled, folded'; do
 		is "$(ended "$name")" ok "A13: (outside: $name)"
 	done
 	: >"$NET/http.log"
@@ -87,7 +88,7 @@ fronting() {
 	is "$(ended host)" 403 'A13: another Host: 403'
 	is "$(ended sni)" alert 'A13: another name in the hello: an alert'
 	is "$(ended 'no sni')" alert 'A13: no name in the hello: an alert'
-	like "$(ended 'second request')" '^(403|Connection reset by peer)$' 'A13: the second request for another Host: refused'
+	is "$(ended 'second request')" 403 'A13: the second request for another Host: 403'
 	is "$(ended 'second request at once')" 403 'A13: both requests at once: 403'
 	is "$(ended 'second url')" 'one answer' 'A13: a second URL on a proxy'\''s connection is not taken for the first host'
 	unlike "$(cat "$NET/http.log")" 'denied|evil' 'A13: the server has seen none of it'
@@ -129,8 +130,53 @@ dns() {
 		'A14: they are logged (the box'\''s own address is as its loopback)'
 }
 
+# counted TYPE [FIELD=VALUE]...: as logged, and an event that stands for several counts as so many.
+counted() { events | python3 "$SCRATCH/tests/lib/net/logged.py" --count "$@"; }
+
+# What the box does without end neither hides what else it does nor fills the disk.
+floods() {
+	: >"$NET/http.log"
+	# shellcheck disable=SC2016
+	run --allow web.test -- sh -c '
+		curl -s -o /dev/null http://web.test/
+		python3 flood.py same 3 & python3 flood.py names 3 & sleep 0.5
+		for i in 1 2 3 4 5 6 7 8 9 10; do
+			curl -s -m 5 --resolve web.test:80:198.18.0.2 -o /dev/null -w "%{http_code} " http://web.test/$i
+			curl -s -m 5 --resolve d.test:80:203.0.113.20 http://d.test/
+		done
+		wait'
+	like "$out" '^(200 ){10}' 'flood of questions: connections go on'
+	is "$(logged egress.connect verdict=allow) $(logged egress.close)" '11 11' 'flood of questions: the log has all that was allowed'
+	is "$(counted egress.connect verdict=deny address=203.0.113.20)" 10 'flood of questions: and all that was denied'
+	cmp_ok "$(logged egress.dns)" -le 10000 'flood of questions: the log is bounded'
+	cmp_ok "$(counted egress.dns name=same.test)" -gt 100 'flood of questions: equal ones are counted'
+	cmp_ok "$(logged egress.dns name=same.test)" -le 2000 'flood of questions: and are few events'
+	like "$(event egress.error reason)" '^[0-9]+ more questions' 'flood of questions: what is not in the log is said'
+	is "$(logged egress.error)" 1 'flood of questions: once'
+	run --allow web.test -- python3 flood.py connects 198.18.0.9 80 3000
+	is "$(counted egress.connect verdict=deny)" 3000 'flood of refused connections: all are counted'
+	cmp_ok "$(logged egress.connect)" -le 40 'flood of refused connections: and are few events'
+	run --allow web.test:7001 -s limits.open-files=4096 -- python3 flood.py hold web.test 7001 1000
+	is "$out" 1000 '(1,000 connections are open when the command ends)'
+	is "$(logged egress.connect verdict=allow) $(logged egress.close)" '1000 1000' 'the end of the run: all that is open is in the log'
+	is "$(event run.end egress_sent_bytes)" 10000 'the end of the run: with all that was sent'
+}
+
+host_rules() {
+	local rule
+
+	for rule in 127.0.0.1:7001 127.0.0.0/8 '[::1]:7001' '*' @host; do
+		run --allow @host:7001 -s "egress.deny=$rule" -- python3 flood.py hold host.agentbox.internal 7001 1
+		is "$(logged egress.connect verdict=allow)" 0 "deny = $rule: @host is closed"
+	done
+	run --allow 127.0.0.1:7001 -s egress.deny=@host -- curl -s -m 5 -x socks5://127.0.0.1:18255 http://127.0.0.1:7001/
+	is "$(logged egress.connect verdict=allow) $(logged egress.connect verdict=deny)" '0 1' 'deny = @host: the loopback'\''s address is closed'
+}
+
 tests() {
-	cp "$SCRATCH/tests/lib/net/attack.py" .
+	cp "$SCRATCH/tests/lib/net/attack.py" "$SCRATCH/tests/lib/net/flood.py" .
+	floods
+	host_rules
 	sockets
 	names
 	fronting

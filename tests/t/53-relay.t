@@ -101,8 +101,16 @@ limits() {
 	cmp_ok "$(head -n 1 <<<"$out")" -le 1048576 'max-bytes: no more than that'
 	cmp_ok "$(head -n 1 <<<"$out")" -gt 0 'max-bytes: and not nothing'
 	like "$out" 'closed$' 'max-bytes: nothing after it'
+	is "$(event limit.hit limit) $(event limit.hit value)" 'egress.max-bytes 1048576' 'max-bytes: an event says so'
+	is "$(logged egress.error) $(event egress.close how)" '0 limit' 'max-bytes: and the connection'\''s end'
 	is "$(logged egress.connect verdict=deny)" 1 'max-bytes: the next connection is denied in the log'
 	cmp_ok "$(event run.end egress_received_bytes)" -le 1048576 'max-bytes: run.end counts them'
+	for _ in 1 2 3; do
+		run "${ALLOW[@]}" -s egress.max-bytes=1M -- sh -c '
+			curl -si http://web.test:8080/bulk/20000000 2>/dev/null | (sleep 0.5; cat) | wc -c'
+		is "$(head -n 1 <<<"$out")" "$(event run.end egress_received_bytes)" 'max-bytes: what was counted was delivered'
+		is "$(($(event run.end egress_received_bytes) + $(event run.end egress_sent_bytes)))" 1048576 'max-bytes: to the byte'
+	done
 	run "${ALLOW[@]}" -s egress.max-connections=3 -- python3 relay.py connections 5
 	is "$(grep -c '^ping' <<<"$out")" 3 'max-connections: so many and no more'
 	like "$out" 'then ping' 'max-connections: as many again when they are closed'
@@ -114,6 +122,38 @@ limits() {
 		python3 relay.py reach unanswered.test 7001 & python3 relay.py reach web.test 7001; wait'
 	like "$out" '^reply [0-9]+ soon$' 'connect-timeout: a name server that does not answer'
 	like "$out" '^ping soon$' 'connect-timeout: other names meanwhile'
+}
+
+# Descriptors run out.
+descriptors() {
+	local before after
+
+	# shellcheck disable=SC2016
+	(
+		ulimit -n 256
+		exec "$AB" run --allow web.test -- sh -c '
+			for i in 1 2 3; do python3 flood.py hold 127.0.0.1 18255 150 4 & done; sleep 1; echo held; wait
+			curl -s -m 5 http://web.test/'
+	) </dev/null >"$T/out" 2>"$T/err" &
+	pid=$!
+	own "$pid"
+	until_true 10 grep -q held "$T/out"
+	before=$(gateway_ticks)
+	sleep 2
+	after=$(gateway_ticks)
+	finish
+	isnt "$before" '' '(the gateway is seen)'
+	cmp_ok "$((${after:-9999} - ${before:-0}))" -lt 50 'no descriptors: the gateway waits, and does not spin'
+	like "$out" 'hello web.test' 'no descriptors: it serves when there are some again'
+}
+# Processor time of the gateway of the run in the background, in ticks.
+gateway_ticks() {
+	local stat
+
+	read -r stat <"/proc/$(gateway)/stat" || return
+	# shellcheck disable=SC2086
+	set -- ${stat##*) }
+	echo "$((${12} + ${13}))"
 }
 
 # The gateway's own end closes the network, and nothing else.
@@ -168,7 +208,7 @@ on' 'the gateway killed: connections and network end, the command goes on'
 }
 
 tests() {
-	cp "$SCRATCH/tests/lib/net/relay.py" .
+	cp "$SCRATCH/tests/lib/net/relay.py" "$SCRATCH/tests/lib/net/flood.py" .
 	BOX_SECONDS=40
 	# In the meantime, a connection on which nothing is said.
 	timeout -s KILL 60 "$AB" run "${ALLOW[@]}" -- python3 relay.py silence 20 </dev/null >"$T/silence" 2>&1 &
@@ -177,6 +217,7 @@ tests() {
 	slow
 	many
 	limits
+	descriptors
 	death
 	wait "$silence"
 	is "$(cat "$T/silence")" after '20 seconds of silence end nothing'

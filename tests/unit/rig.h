@@ -39,6 +39,9 @@ struct rig {
 	pid_t gateway, box;
 	int to_box, from_box; /* functions to run in the box, and what they returned */
 	bool redirect;        /* see struct netns_plan */
+	bool deaf;            /* rig_run leaves the reports where they are, as a supervisor that is behind does */
+	struct egress_report *kept; /* reports that came during rig_run */
+	size_t n_kept, next_kept;
 };
 
 /* Ends the program: a rig that does not stand tests nothing. */
@@ -186,6 +189,20 @@ static inline int rig_run(struct rig *r, rig_fn fn, void *arg)
 	int status = -1;
 
 	RIG_MUST(write(r->to_box, &call, sizeof(call)) == sizeof(call));
+	for (;;) {
+		struct pollfd p[2] = {{r->from_box, POLLIN, 0}, {r->deaf ? -1 : r->reports, POLLIN, 0}};
+		struct egress_report report;
+
+		RIG_MUST(poll(p, 2, -1) > 0);
+		if (p[0].revents)
+			break;
+		if (egress_report_read(r->reports, &report) != 1) {
+			r->deaf = true;
+			continue;
+		}
+		r->kept = mem_array(r->kept, r->n_kept + 1, sizeof(report));
+		r->kept[r->n_kept++] = report;
+	}
 	RIG_MUST(read(r->from_box, &status, sizeof(status)) == sizeof(status));
 	return status;
 }
@@ -195,6 +212,10 @@ static inline int rig_report(struct rig *r, struct egress_report *out, int timeo
 {
 	struct pollfd p = {r->reports, POLLIN, 0};
 
+	if (r->next_kept < r->n_kept) {
+		*out = r->kept[r->next_kept++];
+		return 1;
+	}
 	if (poll(&p, 1, timeout_ms) <= 0)
 		return 0;
 	return egress_report_read(r->reports, out) == 1 ? 1 : -1;
@@ -272,6 +293,7 @@ static inline void rig_stop(struct rig *r)
 	waitpid(r->box, NULL, 0);
 	waitpid(r->gateway, NULL, 0);
 	policy_free(r->config.policy);
+	free(r->kept);
 	for (int i = 0; i < 2; i++) {
 		struct val_list *l = i ? &r->profile.egress.deny : &r->profile.egress.allow;
 

@@ -24,7 +24,7 @@ static const char *describe(const struct http_head *h, char *buf, size_t len)
 
 	snprintf(buf, len, "%s %s:%u %s:%llu%s%s%s%s%s", forms[h->form], h->host.name[0] ? h->host.name : address_text(&h->host.addr, a),
 		 h->host.port, bodies[h->body], (unsigned long long)h->body_len, h->upgrade ? " upgrade" : "",
-		 h->upgrade_h2c ? " h2c" : "", h->close ? " close" : "", h->http10 ? " 1.0" : "", h->secure ? " https" : "");
+		 h->websocket ? " websocket" : "", h->close ? " close" : "", h->http10 ? " 1.0" : "", h->secure ? " https" : "");
 	return buf;
 }
 
@@ -43,9 +43,10 @@ static const struct {
 	{LIT("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n"), "origin a.test:0 none:0"},
 	{LIT("PUT / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: Chunked\r\nExpect: 100-continue\r\n\r\n"), "origin a.test:0 chunked:0"},
 	{LIT("GET / HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n\r\n"),
-	 "origin a.test:0 none:0 upgrade"},
+	 "origin a.test:0 none:0 upgrade websocket"},
+	{LIT("GET / HTTP/1.1\r\nHost: a.test\r\nUpgrade: WebSocket\r\nUpgrade: TLS/1.0\r\n\r\n"), "origin a.test:0 none:0 upgrade"},
 	{LIT("GET / HTTP/1.1\r\nHost: a.test\r\nUpgrade: foo, H2C\r\nConnection: Upgrade, close\r\n\r\n"),
-	 "origin a.test:0 none:0 upgrade h2c close"},
+	 "origin a.test:0 none:0 upgrade close"},
 	{LIT("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"), "authority a.test:443 none:0"},
 	{LIT("CONNECT a.test:443 HTTP/1.0\r\n\r\n"), "authority a.test:443 none:0 1.0"},
 	{LIT("CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]\r\n\r\n"), "authority 2001:db8::1:443 none:0"},

@@ -227,6 +227,43 @@ static void test_addresses(void **state)
 	fixture_free(&f);
 }
 
+/* Deny rules for addresses hold for @host, and @host's for addresses, each in both families. */
+static void test_denied_host(void **state)
+{
+	static const char *const denies[] = {"127.0.0.1:5432", "127.0.0.0/8", "[::1]:5432", "*", "@host", "@host:5432"};
+	static const char *const closed[] = {"127.0.0.1", "::1"};
+	static const struct ask open[] = {
+		{POLICY_THIS_HOST, "127.0.0.1", 5432, VERDICT_ALLOWED, "@host:5432"},
+		{POLICY_THIS_HOST, "::1", 5432, VERDICT_ALLOWED, "@host:5432"},
+		{POLICY_THIS_HOST, "192.0.2.1", 5432, VERDICT_NO_RULE, NULL},
+	};
+	static const struct ask by_address[] = {
+		{NULL, "127.0.0.1", 5432, VERDICT_DENY_RULE, "@host"},
+		{NULL, "127.9.9.9", 5432, VERDICT_DENY_RULE, "@host"},
+		{NULL, "::ffff:127.0.0.1", 5432, VERDICT_DENY_RULE, "@host"},
+		{NULL, "::1", 5432, VERDICT_DENY_RULE, "@host"},
+		{NULL, "192.0.2.1", 5432, VERDICT_DENY_RULE, "@host"}, /* its own */
+		{NULL, "192.0.2.2", 5432, VERDICT_ALLOWED, "192.0.2.0/24:5432"},
+	};
+	struct address own = addr("192.0.2.1");
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(denies); i++) {
+		fixture_make(&f, "@host:5432", denies[i]);
+		for (size_t k = 0; k < COUNT(closed); k++)
+			assert_int_equal(ask(&f, POLICY_THIS_HOST, closed[k], 5432).reason, VERDICT_DENY_RULE);
+		fixture_free(&f);
+	}
+	fixture_make(&f, "@host:5432", "127.0.0.1:5433 @host:80");
+	ask_all(&f, open, COUNT(open));
+	fixture_free(&f);
+	fixture_make(&f, "127.0.0.0/8:5432 [::1]:5432 192.0.2.0/24:5432", "@host");
+	policy_set_own(f.policy, &own, 1);
+	ask_all(&f, by_address, COUNT(by_address));
+	fixture_free(&f);
+}
+
 static void test_everything_cidr(void **state)
 {
 	static const struct ask asks[] = {
@@ -610,6 +647,7 @@ int main(void)
 		cmocka_unit_test(test_any_port),
 		cmocka_unit_test(test_empty_allows_nothing),
 		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_denied_host),
 		cmocka_unit_test(test_everything_cidr),
 		cmocka_unit_test(test_star),
 		cmocka_unit_test(test_this_host),

@@ -349,6 +349,7 @@ SMUGGLED = {
     "two lengths": b"POST / HTTP/1.1\r\nHost: web.test\r\nContent-Length: 0\r\nContent-Length: 60\r\n\r\n" + EVIL,
     "length with a sign": b"POST / HTTP/1.1\r\nHost: web.test\r\nContent-Length: +0\r\n\r\n" + EVIL,
     "after a body": b"POST / HTTP/1.1\r\nHost: web.test\r\nContent-Length: 3\r\n\r\nabc" + EVIL,
+    "in the body of a GET": b"GET / HTTP/1.1\r\nHost: web.test\r\nContent-Length: %d\r\n\r\n" % len(EVIL) + EVIL,
     "odd coding": b"POST / HTTP/1.1\r\nHost: web.test\r\nTransfer-Encoding: xchunked\r\nContent-Length: 0\r\n\r\n" + EVIL,
     "after an unwanted upgrade": b"GET / HTTP/1.1\r\nHost: web.test\r\nConnection: Upgrade\r\nUpgrade: websocke\r\n\r\n" + EVIL,
     "connect": b"CONNECT denied.test:80 HTTP/1.1\r\nHost: web.test\r\n\r\n",
