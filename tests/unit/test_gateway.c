@@ -761,7 +761,8 @@ static int box_http(void *arg)
 	/* a body may be another request to a server that does not read it: there is none after it */
 	fd = connect_name("a.test", 80);
 	CHECK(talk(fd,
-		LIT("GET /get HTTP/1.1\r\nHost: a.test\r\nContent-Length: 37\r\n\r\nGET /body HTTP/1.1\r\nHost: b.test\r\n\r\n"), "GET /get", buf, sizeof(buf)));
+		LIT("GET /get HTTP/1.1\r\nHost: a.test\r\nContent-Length: 37\r\n\r\nGET /body HTTP/1.1\r\nHost: b.test\r\n\r\n"),
+		"GET /get", buf, sizeof(buf)));
 	CHECK(read_to_end(fd, buf, sizeof(buf)) == 0);
 	CHECK(talk(connect_name("a.test", 80), LIT("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n"), "403 Forbidden", buf, sizeof(buf)));
 	CHECK(strstr(buf, "name-mismatch"));
