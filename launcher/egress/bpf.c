@@ -43,6 +43,8 @@ static struct {
 #include "base/banned.h"
 
 #define LIBRARY "libbpf.so.1"
+/* RFC 4291, 2.5.5.2. */
+#define V4_MAPPED "\0\0\0\0\0\0\0\0\0\0\xff\xff"
 /* The inode of the first user namespace (include/linux/proc_ns.h, PROC_USER_INIT_INO). */
 #define FIRST_USER_NAMESPACE 0xEFFFFFFDU
 
@@ -109,29 +111,38 @@ static int map_update(int map, const void *key, const void *value)
 
 static int fill_maps(const struct egress_bpf *skel, const struct bpf_rules *rules)
 {
-	int nodes4 = lib.map_fd(skel->maps.nodes4), nodes6 = lib.map_fd(skel->maps.nodes6), ports = lib.map_fd(skel->maps.ports);
+	int nodes = lib.map_fd(skel->maps.nodes), ports = lib.map_fd(skel->maps.ports);
 	uint8_t there = 1;
 	int r = 0;
 
+	/* The programs do not look into them. */
+	if (!rules->allows)
+		return 0;
 	for (size_t i = 0; r == 0 && i < rules->n_ports; i++)
 		r = map_update(ports, &rules->ports[i], &there);
 	for (size_t i = 0; r == 0 && i < rules->n_nodes; i++) {
 		const struct bpf_rules_node *node = &rules->nodes[i];
-		struct bpf_key4 key4 = {.prefix = node->prefix};
-		struct bpf_key6 key6 = {.prefix = node->prefix};
+		struct bpf_key key = {.prefix = node->prefix};
 
-		memcpy(key4.addr, node->addr, 4);
-		memcpy(key6.addr, node->addr, 16);
-		r = node->family == 4 ? map_update(nodes4, &key4, &node->value) : map_update(nodes6, &key6, &node->value);
+		memcpy(key.addr, node->addr, 16);
+		if (node->family == 4) {
+			memcpy(key.addr, V4_MAPPED, 12);
+			memcpy(key.addr + 12, node->addr, 4);
+			key.prefix += 96;
+		} else if (node->prefix >= 96 && memcmp(node->addr, V4_MAPPED, 12) == 0) {
+			/* The special range of mapped addresses: here they are IPv4's. */
+			continue;
+		}
+		r = map_update(nodes, &key, &node->value);
 	}
 	return r;
 }
 
-static uint32_t word_of(const struct address *a, int i)
+static uint32_t v4_of(const struct address *a)
 {
 	uint32_t word;
 
-	memcpy(&word, a->b + 4 * i, 4);
+	memcpy(&word, a->b, 4);
 	return word;
 }
 
@@ -140,21 +151,18 @@ static int configure(struct egress_bpf *skel, const struct bpf_filter_config *co
 	struct bpf_config *c = (struct bpf_config *)&skel->rodata->config;
 	int r;
 
-	c->own4 = word_of(&config->own4, 0);
-	for (int i = 0; i < 4; i++)
-		c->own6[i] = word_of(&config->own6, i);
+	c->own4 = v4_of(&config->own4);
+	memcpy(c->own6, config->own6.b, 16);
 	if (config->synthetic.family == 4 && config->synthetic_prefix) {
-		c->synthetic = word_of(&config->synthetic, 0);
+		c->synthetic = v4_of(&config->synthetic);
 		c->synthetic_mask = htonl(UINT32_MAX << (32 - config->synthetic_prefix));
 	}
 	c->proxy_port = config->proxy_port;
 	c->capture_port = config->capture_port;
+	c->rules = rules->allows;
+	c->denies = rules->denies;
 	r = lib.set_max_entries(skel->maps.ports, rules->n_ports ? (uint32_t)rules->n_ports : 1);
-	if (r == 0)
-		r = lib.set_max_entries(skel->maps.nodes4, (uint32_t)rules->n_nodes4);
-	if (r == 0)
-		r = lib.set_max_entries(skel->maps.nodes6, (uint32_t)(rules->n_nodes - rules->n_nodes4));
-	return r;
+	return r == 0 ? lib.set_max_entries(skel->maps.nodes, (uint32_t)rules->n_nodes) : r;
 }
 
 /* --- the ring: linux/bpf.h, "BPF ring buffer"; Documentation/bpf/ringbuf.rst --- */
@@ -181,6 +189,16 @@ static int ring_map(struct bpf_filter *f, const struct egress_bpf *skel, size_t 
 	return 0;
 }
 
+/* A mapped address as IPv4. */
+static void normalise(struct bpf_record *r)
+{
+	if (r->family != 6 || memcmp(r->addr, V4_MAPPED, 12) != 0)
+		return;
+	r->family = 4;
+	memcpy(r->addr, r->addr + 12, 4);
+	memset(r->addr + 4, 0, 12);
+}
+
 bool bpf_filter_next(struct bpf_filter *f, struct bpf_record *out)
 {
 	const uint8_t *data;
@@ -201,6 +219,7 @@ bool bpf_filter_next(struct bpf_filter *f, struct bpf_record *out)
 		len = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
 		if (!(head & BPF_RINGBUF_DISCARD_BIT) && len == sizeof(*out)) {
 			memcpy(out, record + BPF_RINGBUF_HDR_SZ, sizeof(*out));
+			normalise(out);
 			taken = true;
 		}
 		at += (len + BPF_RINGBUF_HDR_SZ + 7) & ~7UL;
@@ -280,7 +299,7 @@ static int load(struct bpf_filter *f, const struct bpf_filter_config *config, co
 int bpf_filter_try(struct err *e)
 {
 	struct bpf_rules_node everywhere[] = {{.family = 4}, {.family = 6}};
-	const struct bpf_rules rules = {.nodes = everywhere, .n_nodes = 2, .n_nodes4 = 1};
+	const struct bpf_rules rules = {.nodes = everywhere, .n_nodes = 2, .allows = true, .denies = true};
 	const struct bpf_filter_config config = {.proxy_port = 0};
 	struct bpf_filter f = BPF_FILTER_NONE;
 	void *handle;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "egress/bpfrules.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +136,7 @@ static void range_to_ports(struct compiler *c, uint32_t set, const struct range 
 
 	while (at <= range->last) {
 		unsigned bits = 0; /* free ones */
-		struct bpf_key_port key = {.set = set, .port = {(uint8_t)(at >> 8), (uint8_t)at}};
+		struct bpf_key_port key = {.set = set, .port = htons((uint16_t)at)};
 
 		while (bits < 16 && !(at & 1U << bits) && at + (2U << bits) - 1 <= range->last)
 			bits++;
@@ -264,8 +265,8 @@ static void node_add(struct compiler *c, const struct scope *outer, const struct
 	node.value = (struct bpf_node){allow.id, scope->deny.id};
 	vec_reserve(&c->out->nodes, &c->cap_nodes, c->out->n_nodes, sizeof(*c->out->nodes));
 	c->out->nodes[c->out->n_nodes++] = node;
-	if (first->family == 4)
-		c->out->n_nodes4++;
+	c->out->allows |= allow.id != 0;
+	c->out->denies |= scope->deny.id != 0;
 }
 
 static int add_nodes(struct compiler *c, struct err *e)

@@ -23,9 +23,10 @@ struct bpf_rules_node {
 
 struct bpf_rules {
 	struct bpf_rules_node *nodes; /* owned */
-	size_t n_nodes, n_nodes4;     /* IPv4's come first */
+	size_t n_nodes;
 	struct bpf_key_port *ports;   /* owned */
 	size_t n_ports;
+	bool allows, denies;          /* is there any node that allows, that denies something? */
 };
 
 /*

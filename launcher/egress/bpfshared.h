@@ -5,13 +5,8 @@
 
 #include <linux/types.h>
 
-/* Keys of the tries (linux/bpf.h, struct bpf_lpm_trie_key). Addresses in network order. */
-struct bpf_key4 {
-	__u32 prefix;
-	__u8 addr[4];
-};
-
-struct bpf_key6 {
+/* Key of the trie of networks (linux/bpf.h, struct bpf_lpm_trie_key): IPv6, and IPv4 as ::ffff:0:0/96. In network order. */
+struct bpf_key {
 	__u32 prefix;
 	__u8 addr[16];
 };
@@ -21,8 +16,8 @@ struct bpf_key6 {
 struct bpf_key_port {
 	__u32 prefix;
 	__u32 set;    /* host order: all of its bits count */
-	__u8 port[2]; /* network order */
-	__u8 pad[2];
+	__u16 port;   /* network order */
+	__u16 pad;
 };
 
 /*
@@ -41,20 +36,27 @@ enum bpf_record_kind {
 
 struct bpf_record {
 	__u8 kind;
-	__u8 family; /* 4 or 6; 0: a socket that may not be opened */
+	__u8 family; /* 4 or 6; 0: a socket that may not be opened. The programs write 6 for both */
 	__u16 protocol;
 	__u16 port, source_port; /* host order; 0: none */
 	__u32 pid;               /* 0: not known (a packet of a socket that was opened by the kernel) */
-	__u8 addr[16];
+	__u32 pad;               /* 0 */
+	union {
+		__u8 addr[16];
+		__u32 w[4]; /* as they lie in memory */
+		__u64 d[2];
+	};
 	char comm[16];
 };
 
 /* In .rodata, set before the programs are loaded. Addresses in network order as they lie in memory. */
 struct bpf_config {
+	__u64 own6[2];
 	__u32 own4;
-	__u32 own6[4];
 	__u32 synthetic, synthetic_mask; /* mask 0: there are none */
 	__u16 proxy_port, capture_port;  /* of the box's own addresses: their SYNs are recorded */
+	__u8 rules, denies;              /* is there a rule that allows an address, one that denies? */
+	__u8 pad[2];
 };
 
 #endif

@@ -32,21 +32,14 @@ const volatile struct bpf_config config = {};
 /* For the loader, which maps the ring. */
 const volatile __u32 ring_bytes = RING_BYTES;
 
+/* Of both families: IPv4 as it is mapped into IPv6. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpf_key4);
+	__type(key, struct bpf_key);
 	__type(value, struct bpf_node);
-} nodes4 SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpf_key6);
-	__type(value, struct bpf_node);
-} nodes6 SEC(".maps");
+} nodes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
@@ -82,361 +75,344 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
-/* In normal form: v4-mapped is IPv4 (RFC 4291 2.5.5.2). Network order; w[0] is an IPv4 address. */
-struct where {
-	__u32 family;
-	__u32 w[4];
-	__u16 port; /* host order */
-	__u16 protocol;
-};
+/*
+ * What every run pays for is the verifier's time, 1 us for each instruction that it looks at, on each way that leads to it.
+ * So each program fills one record on its stack and decides with few branches; what the rules do not need (config.rules, config.denies) is not looked at, as the verifier knows what .rodata holds.
+ */
 
 /* --- what is allowed --- */
 
-static __always_inline void where_set6(struct where *a, __u32 w0, __u32 w1, __u32 w2, __u32 w3)
+static __always_inline void set_v4(struct bpf_record *r, __u32 addr)
 {
-	a->family = 6;
-	a->w[0] = w0;
-	a->w[1] = w1;
-	a->w[2] = w2;
-	a->w[3] = w3;
-	if (!w0 && !w1 && w2 == bpf_htonl(0xffff)) {
-		a->family = 4;
-		a->w[0] = w3;
-		a->w[2] = a->w[3] = 0;
-	}
-}
-
-static __always_inline void where_set4(struct where *a, __u32 w0)
-{
-	a->family = 4;
-	a->w[0] = w0;
-	a->w[1] = a->w[2] = a->w[3] = 0;
+	r->d[0] = 0;
+	r->w[2] = bpf_htonl(0xffff);
+	r->w[3] = addr;
 }
 
 /* The loopback, the unspecified address (which connect(2) takes for it) and the box's own. */
-static __always_inline bool is_local(const struct where *a)
+static __always_inline bool is_local4(__u32 addr)
 {
-	if (a->family == 4)
-		return (a->w[0] & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000) || !a->w[0] || a->w[0] == config.own4;
-	if (!a->w[0] && !a->w[1] && !a->w[2] && (!a->w[3] || a->w[3] == bpf_htonl(1)))
-		return true;
-	return a->w[0] == config.own6[0] && a->w[1] == config.own6[1] && a->w[2] == config.own6[2] && a->w[3] == config.own6[3];
+	return (addr & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000) || !addr || addr == config.own4;
 }
 
-static __always_inline bool is_synthetic(const struct where *a)
+static __always_inline bool is_mapped(const struct bpf_record *r)
 {
-	return a->family == 4 && config.synthetic_mask && (a->w[0] & config.synthetic_mask) == config.synthetic;
+	return !r->d[0] && r->w[2] == bpf_htonl(0xffff);
+}
+
+static __always_inline bool is_local(const struct bpf_record *r)
+{
+	if (r->d[0])
+		return r->d[0] == config.own6[0] && r->d[1] == config.own6[1];
+	return r->w[2] == bpf_htonl(0xffff) ? is_local4(r->w[3]) : !(r->d[1] & ~bpf_cpu_to_be64(1));
+}
+
+static __always_inline bool is_synthetic(const struct bpf_record *r)
+{
+	return config.synthetic_mask && (r->w[3] & config.synthetic_mask) == config.synthetic && is_mapped(r);
 }
 
 static __always_inline bool in_set(__u32 set, __u16 port)
 {
-	struct bpf_key_port key = {.prefix = BPF_PORT_SET_BITS + 16, .set = set, .port = {port >> 8, port & 0xff}};
+	struct bpf_key_port key = {.prefix = BPF_PORT_SET_BITS + 16, .set = set, .port = bpf_htons(port)};
 
 	return set && bpf_map_lookup_elem(&ports, &key);
 }
 
-static __always_inline const struct bpf_node *find4(__u32 addr)
-{
-	struct bpf_key4 key = {.prefix = 32};
-
-	__builtin_memcpy(key.addr, &addr, 4);
-	return bpf_map_lookup_elem(&nodes4, &key);
-}
-
 /* As address_embedded_v4. */
-static __always_inline bool embedded_v4(const struct where *a, __u32 *out)
+static __always_inline bool embedded_v4(const struct bpf_record *r, __u32 *out)
 {
-	if (a->w[0] == bpf_htonl(0x0064ff9b) &&
-	    ((!a->w[1] && !a->w[2]) || (a->w[1] & bpf_htonl(0xffff0000)) == bpf_htonl(0x00010000)))
-		*out = a->w[3];
-	else if ((a->w[0] & bpf_htonl(0xffff0000)) == bpf_htonl(0x20020000))
-		*out = bpf_htonl(bpf_ntohl(a->w[0]) << 16 | bpf_ntohl(a->w[1]) >> 16);
-	else if (a->w[0] == bpf_htonl(0x20010000))
-		*out = ~a->w[3];
-	else if (!a->w[0] && !a->w[1] && (!a->w[2] || a->w[2] == bpf_htonl(0xffff0000)))
-		*out = a->w[3];
+	if (r->w[0] == bpf_htonl(0x0064ff9b) &&
+	    ((!r->w[1] && !r->w[2]) || (r->w[1] & bpf_htonl(0xffff0000)) == bpf_htonl(0x00010000)))
+		*out = r->w[3];
+	else if ((r->w[0] & bpf_htonl(0xffff0000)) == bpf_htonl(0x20020000))
+		*out = bpf_htonl(bpf_ntohl(r->w[0]) << 16 | bpf_ntohl(r->w[1]) >> 16);
+	else if (r->w[0] == bpf_htonl(0x20010000))
+		*out = ~r->w[3];
+	else if (!r->w[0] && !r->w[1] && (!r->w[2] || r->w[2] == bpf_htonl(0xffff0000)))
+		*out = r->w[3];
 	else
 		return false;
 	return true;
 }
 
-/* By the address rules. */
-static __always_inline bool rules_allow(const struct where *a)
+static __always_inline bool denied_within(const struct bpf_record *r)
 {
-	struct bpf_key6 key = {.prefix = 128};
-	const struct bpf_node *node, *node4;
+	struct bpf_key key = {.prefix = 128, .addr = {[10] = 0xff, [11] = 0xff}};
+	const struct bpf_node *node;
 	__u32 v4;
 
-	if (a->family == 4) {
-		node = find4(a->w[0]);
-		return node && in_set(node->allow, a->port) && !in_set(node->deny, a->port);
-	}
-	__builtin_memcpy(key.addr, a->w, 16);
-	node = bpf_map_lookup_elem(&nodes6, &key);
-	if (!node || !in_set(node->allow, a->port) || in_set(node->deny, a->port))
+	if (!embedded_v4(r, &v4))
 		return false;
-	if (!embedded_v4(a, &v4))
-		return true;
-	node4 = find4(v4);
-	return !node4 || !in_set(node4->deny, a->port);
+	__builtin_memcpy(key.addr + 12, &v4, 4);
+	node = bpf_map_lookup_elem(&nodes, &key);
+	return node && in_set(node->deny, r->port);
 }
 
 /*
- * Not static: the verifier looks at a global function once, and not at each call of it with all that came before
- * (Documentation/bpf/verifier.rst): loading all programs takes 2 ms, and not 50.
+ * By the address rules. Not static: the verifier looks at a global function once, and not at each call of it with all that
+ * came before (Documentation/bpf/verifier.rst).
  */
-__noinline int allowed(const struct where *a)
+__noinline int rules_allow(const struct bpf_record *r)
 {
-	if (!a)
+	struct bpf_key key = {.prefix = 128};
+	const struct bpf_node *node;
+
+	if (!r)
 		return false;
-	if (is_local(a))
-		return true;
-	if (a->protocol != IPPROTO_TCP && a->protocol != IPPROTO_UDP)
+	__builtin_memcpy(key.addr, r->addr, 16);
+	node = bpf_map_lookup_elem(&nodes, &key);
+	if (!node || !in_set(node->allow, r->port))
 		return false;
-	if (a->port == DNS_PORT)
-		return true;
-	return a->protocol == IPPROTO_TCP && (is_synthetic(a) || rules_allow(a));
+	return !config.denies || (!in_set(node->deny, r->port) && !denied_within(r));
+}
+
+/* TCP to what is not local. */
+static __always_inline bool tcp_allowed(const struct bpf_record *r)
+{
+	return r->port == DNS_PORT || is_synthetic(r) || (config.rules && rules_allow(r));
 }
 
 /* --- what is told --- */
 
-static __always_inline void record(int kind, const struct where *a, __u16 source_port, const struct owner *o)
+/* A connection that is allowed is read with the gateway's report of it; none of them wakes, but to make room. */
+__noinline int submit(struct bpf_record *r, int kind)
 {
-	struct bpf_record *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	__u64 room = RING_BYTES / 2 - bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), flags, *count;
 	__u32 zero = 0;
-	__u64 *count;
 
-	if (!r) {
-		count = bpf_map_lookup_elem(&lost, &zero);
-		if (count)
-			__sync_fetch_and_add(count, 1);
-		return;
-	}
+	if (!r)
+		return 0;
 	r->kind = kind;
-	r->family = a->family;
-	r->protocol = a->protocol;
-	r->port = a->port;
-	r->source_port = source_port;
-	r->pid = 0;
-	__builtin_memcpy(r->addr, a->w, 16);
-	__builtin_memset(r->comm, 0, sizeof(r->comm));
-	if (o) {
-		r->pid = o->pid;
-		__builtin_memcpy(r->comm, o->comm, sizeof(r->comm));
+	/* Without a branch: the sign is a flag. */
+	flags = ~(room >> 63) & r->kind >> 1 & BPF_RB_NO_WAKEUP;
+	if (bpf_ringbuf_output(&ring, r, sizeof(*r), flags) == 0)
+		return 0;
+	count = bpf_map_lookup_elem(&lost, &zero);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	return 0;
+}
+
+static __always_inline void set_owner(struct bpf_record *r)
+{
+	r->pid = bpf_get_current_pid_tgid() >> 32;
+	bpf_get_current_comm(r->comm, sizeof(r->comm));
+}
+
+static __always_inline void keep_owner(struct bpf_sock *sk, const struct bpf_record *r)
+{
+	struct owner *kept = bpf_sk_storage_get(&owners, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (kept) {
+		kept->pid = r->pid;
+		__builtin_memcpy(kept->comm, r->comm, sizeof(kept->comm));
 	}
-	/* A connection that is allowed is read with the gateway's report of it; none of them wakes, but to make room. */
-	bpf_ringbuf_submit(r, kind == BPF_RECORD_DENIED || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > RING_BYTES / 2
-				      ? 0 : BPF_RB_NO_WAKEUP);
-}
-
-static __always_inline void current_owner(struct owner *o)
-{
-	__builtin_memset(o, 0, sizeof(*o));
-	o->pid = bpf_get_current_pid_tgid() >> 32;
-	bpf_get_current_comm(o->comm, sizeof(o->comm));
-}
-
-static __always_inline void keep_owner(struct bpf_sock *sk, const struct owner *o)
-{
-	struct owner *kept;
-
-	if (!sk)
-		return;
-	kept = bpf_sk_storage_get(&owners, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (kept)
-		*kept = *o;
 }
 
 /* --- sockets --- */
 
-static __always_inline void take_sock(const struct bpf_sock_addr *ctx, struct where *a)
+static __always_inline void take_sock(const struct bpf_sock_addr *ctx, struct bpf_record *r)
 {
-	a->port = bpf_ntohs(ctx->user_port);
-	a->protocol = ctx->protocol == IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
+	r->family = 6;
+	r->port = bpf_ntohs(ctx->user_port);
+	r->protocol = ctx->protocol == IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
+}
+
+static __always_inline void set_v6(struct bpf_record *r, const struct bpf_sock_addr *ctx)
+{
+	r->w[0] = ctx->user_ip6[0];
+	r->w[1] = ctx->user_ip6[1];
+	r->w[2] = ctx->user_ip6[2];
+	r->w[3] = ctx->user_ip6[3];
 }
 
 /*
  * A UDP connect sends nothing, and resolvers use it on every address that a name has to sort them (RFC 6724): it is not
  * refused, the packets are. Return: as the kernel wants it; 0 is EPERM.
  */
-static __always_inline int on_connect(struct bpf_sock_addr *ctx, const struct where *a)
+static __always_inline int on_connect(struct bpf_sock_addr *ctx, struct bpf_record *r, bool local)
 {
-	bool may = allowed(a), local = is_local(a);
-	struct owner o;
-
-	if (local && a->port != config.proxy_port)
+	set_owner(r);
+	keep_owner(ctx->sk, r);
+	if (local)
 		return 1;
-	current_owner(&o);
-	keep_owner(ctx->sk, &o);
-	may |= a->protocol == IPPROTO_UDP;
-	if (!may || (!local && a->port))
-		record(may ? BPF_RECORD_TRIED : BPF_RECORD_DENIED, a, 0, &o);
-	return may;
+	if (r->protocol == IPPROTO_UDP || (r->protocol == IPPROTO_TCP && tcp_allowed(r))) {
+		if (r->port)
+			submit(r, BPF_RECORD_TRIED);
+		return 1;
+	}
+	submit(r, BPF_RECORD_DENIED);
+	return 0;
 }
 
 SEC("cgroup/connect4")
 int egress_connect4(struct bpf_sock_addr *ctx)
 {
-	struct where a = {};
+	struct bpf_record r = {};
 
-	where_set4(&a, ctx->user_ip4);
-	take_sock(ctx, &a);
-	return on_connect(ctx, &a);
+	take_sock(ctx, &r);
+	set_v4(&r, ctx->user_ip4);
+	return on_connect(ctx, &r, is_local4(r.w[3]));
 }
 
 SEC("cgroup/connect6")
 int egress_connect6(struct bpf_sock_addr *ctx)
 {
-	struct where a = {};
+	struct bpf_record r = {};
 
-	where_set6(&a, ctx->user_ip6[0], ctx->user_ip6[1], ctx->user_ip6[2], ctx->user_ip6[3]);
-	take_sock(ctx, &a);
-	return on_connect(ctx, &a);
+	take_sock(ctx, &r);
+	set_v6(&r, ctx);
+	return on_connect(ctx, &r, is_local(&r));
 }
 
-static __always_inline int on_sendmsg(const struct where *a)
+/* The hook is UDP's alone. */
+static __always_inline int on_sendmsg(struct bpf_record *r, bool local)
 {
-	struct owner o;
-
-	if (allowed(a))
+	if (local || r->port == DNS_PORT)
 		return 1;
-	current_owner(&o);
-	record(BPF_RECORD_DENIED, a, 0, &o);
+	set_owner(r);
+	submit(r, BPF_RECORD_DENIED);
 	return 0;
 }
 
 SEC("cgroup/sendmsg4")
 int egress_sendmsg4(struct bpf_sock_addr *ctx)
 {
-	struct where a = {};
+	struct bpf_record r = {};
 
-	where_set4(&a, ctx->user_ip4);
-	take_sock(ctx, &a);
-	return on_sendmsg(&a);
+	take_sock(ctx, &r);
+	set_v4(&r, ctx->user_ip4);
+	return on_sendmsg(&r, is_local4(r.w[3]));
 }
 
 SEC("cgroup/sendmsg6")
 int egress_sendmsg6(struct bpf_sock_addr *ctx)
 {
-	struct where a = {};
+	struct bpf_record r = {};
 
-	where_set6(&a, ctx->user_ip6[0], ctx->user_ip6[1], ctx->user_ip6[2], ctx->user_ip6[3]);
-	take_sock(ctx, &a);
-	return on_sendmsg(&a);
+	take_sock(ctx, &r);
+	set_v6(&r, ctx);
+	return on_sendmsg(&r, is_local(&r));
 }
 
 /* Raw sockets and protocols that the other hooks do not see. */
 SEC("cgroup/sock_create")
 int egress_sock_create(struct bpf_sock *sk)
 {
-	struct where a = {.protocol = sk->protocol};
-	struct owner o;
-	bool may;
+	struct bpf_record r = {.protocol = sk->protocol};
 
-	switch (sk->protocol) {
-	case IPPROTO_TCP:
-	case IPPROTO_MPTCP:
-		may = sk->type == SOCK_STREAM;
-		break;
-	case IPPROTO_UDP:
-	case IPPROTO_ICMP:
-	case PROTO_ICMPV6:
-		may = sk->type == SOCK_DGRAM;
-		break;
-	default:
-		may = false;
-	}
-	current_owner(&o);
-	if (!may) {
-		record(BPF_RECORD_DENIED, &a, 0, &o);
-		return 0;
-	}
-	keep_owner(sk, &o);
+	set_owner(&r);
+	if (sk->type == SOCK_STREAM && (r.protocol == IPPROTO_TCP || r.protocol == IPPROTO_MPTCP))
+		goto may;
+	if (sk->type == SOCK_DGRAM && (r.protocol == IPPROTO_UDP || r.protocol == IPPROTO_ICMP || r.protocol == PROTO_ICMPV6))
+		goto may;
+	submit(&r, BPF_RECORD_DENIED);
+	return 0;
+may:
+	keep_owner(sk, &r);
 	return 1;
 }
 
 /* --- packets --- */
 
-struct transport {
-	__u16 source_port;
-	__u8 flags; /* TCP's */
-	bool whole; /* the ports and flags are there */
-};
-
-/* Reads the head at `at`. Options and extension headers of IPv6 count as a protocol that is not known. */
-static __always_inline void take_transport(struct __sk_buff *skb, __u32 at, struct where *a, struct transport *t)
+/*
+ * The destination and where the transport's head is. Options and extension headers of IPv6 count as a protocol that is not
+ * known, and so does a later fragment, which has no ports. Return: 0 where it is no packet that could be understood.
+ */
+static __always_inline __u32 take_addresses(struct __sk_buff *skb, struct bpf_record *r)
 {
-	__u8 head[14];
+	__u8 head[20];
+	__u32 fragment;
 
-	if (a->protocol == IPPROTO_UDP && bpf_skb_load_bytes(skb, at, head, 8) == 0) {
-		t->whole = true;
-	} else if (a->protocol == IPPROTO_TCP && bpf_skb_load_bytes(skb, at, head, 14) == 0) {
-		t->whole = true;
-		t->flags = head[13];
-	} else {
-		return;
-	}
-	t->source_port = head[0] << 8 | head[1];
-	a->port = head[2] << 8 | head[3];
-}
-
-/* Return: false where it is no packet that could be understood. */
-static __always_inline bool take_packet(struct __sk_buff *skb, struct where *a, struct transport *t)
-{
-	__u32 head[10], at;
-
+	r->family = 6;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		if (bpf_skb_load_bytes(skb, 0, head, 20) < 0)
-			return false;
-		where_set4(a, head[4]);
-		a->protocol = bpf_ntohl(head[2]) >> 16 & 0xff;
-		/* A later fragment has no ports. */
-		if (bpf_ntohl(head[1]) & 0x1fff)
-			a->protocol = 0xff;
-		at = (bpf_ntohl(head[0]) >> 24 & 15) * 4;
-	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		if (bpf_skb_load_bytes(skb, 0, head, 40) < 0)
-			return false;
-		where_set6(a, head[6], head[7], head[8], head[9]);
-		a->protocol = bpf_ntohl(head[1]) >> 8 & 0xff;
-		at = 40;
-	} else {
-		return false;
+			return 0;
+		set_v4(r, *(__u32 *)(head + 16));
+		r->protocol = head[9];
+		fragment = (head[6] & 0x1f) | head[7];
+		/* Not 0, without a branch: all bits of a byte. */
+		r->protocol |= -fragment >> 24;
+		return (head[0] & 15) * 4;
 	}
-	take_transport(skb, at, a, t);
-	return true;
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, 6, head, 1) < 0 ||
+	    bpf_skb_load_bytes(skb, 24, r->addr, 16) < 0)
+		return 0;
+	r->protocol = head[0];
+	return 40;
 }
 
-static __always_inline void record_packet(int kind, struct __sk_buff *skb, const struct where *a, __u16 source_port)
+static __always_inline bool is_syn(const __u16 *head)
+{
+	return (head[6] & bpf_htons(TCP_SYN | TCP_ACK)) == bpf_htons(TCP_SYN);
+}
+
+static __always_inline void take_ports(struct bpf_record *r, const __u16 *head)
+{
+	r->source_port = bpf_ntohs(head[0]);
+	r->port = bpf_ntohs(head[1]);
+}
+
+__noinline int submit_packet(struct __sk_buff *skb, struct bpf_record *r, int kind)
 {
 	struct bpf_sock *sk = skb->sk;
-	struct owner *o = NULL;
+	struct owner *o;
 
+	if (!r)
+		return 0;
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
-	if (sk)
+	if (sk) {
 		o = bpf_sk_storage_get(&owners, sk, NULL, 0);
-	record(kind, a, source_port, o);
+		if (o) {
+			r->pid = o->pid;
+			__builtin_memcpy(r->comm, o->comm, sizeof(r->comm));
+		}
+	}
+	return submit(r, kind);
 }
 
 SEC("cgroup_skb/egress")
 int egress_packet(struct __sk_buff *skb)
 {
-	struct transport t = {};
-	struct where a = {};
-	bool syn, local, may;
+	struct bpf_record r = {};
+	__u32 at = take_addresses(skb, &r);
+	__u16 head[7];
 
-	if (!take_packet(skb, &a, &t))
+	if (!at)
 		return 0;
-	local = is_local(&a);
-	syn = (t.flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
-	if (local && (!syn || (a.port != config.proxy_port && a.port != config.capture_port)))
+	if (is_local(&r)) {
+		/* Keeps clang from one way for both with a flag, of which the verifier would see each way twice. */
+		asm volatile("" ::: "memory");
+		if (r.protocol != IPPROTO_TCP || bpf_skb_load_bytes(skb, at, head, 14) < 0 || !is_syn(head))
+			return 1;
+		take_ports(&r, head);
+		if (r.port != config.proxy_port && r.port != config.capture_port)
+			return 1;
+		submit_packet(skb, &r, BPF_RECORD_SYN);
 		return 1;
-	may = local || (t.whole && allowed(&a));
-	/* Of TCP only a SYN is an attempt. */
-	if (syn || (!may && a.protocol != IPPROTO_TCP))
-		record_packet(may ? BPF_RECORD_SYN : BPF_RECORD_DENIED, skb, &a, t.source_port);
-	return may;
+	}
+	if (r.protocol == IPPROTO_TCP) {
+		if (bpf_skb_load_bytes(skb, at, head, 14) < 0)
+			return 0;
+		take_ports(&r, head);
+		if (tcp_allowed(&r)) {
+			if (!is_syn(head))
+				return 1;
+			submit_packet(skb, &r, BPF_RECORD_SYN);
+			return 1;
+		}
+		/* Of TCP only a SYN is an attempt. */
+		if (!is_syn(head))
+			return 0;
+	} else if (r.protocol == IPPROTO_UDP && bpf_skb_load_bytes(skb, at, head, 8) == 0) {
+		take_ports(&r, head);
+		if (r.port == DNS_PORT)
+			return 1;
+	}
+	submit_packet(skb, &r, BPF_RECORD_DENIED);
+	return 0;
 }
 
 /* The kernel's helpers that are used are for GPL-compatible programs. */

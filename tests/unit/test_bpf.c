@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/magic.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -23,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -593,6 +595,54 @@ static void figures(void **state)
 	fixture_free(&f);
 }
 
+static long sys_bpf(int command, union bpf_attr *attr)
+{
+	return syscall(SYS_bpf, command, attr, sizeof(*attr));
+}
+
+static unsigned verified(int link)
+{
+	struct bpf_link_info of_link = {0};
+	struct bpf_prog_info of_program = {0};
+	union bpf_attr ask_link = {
+		.info = {.bpf_fd = (uint32_t)link, .info_len = sizeof(of_link), .info = (uintptr_t)&of_link}};
+	union bpf_attr by_id = {0}, ask_program = {0};
+	long fd;
+
+	assert_int_equal(sys_bpf(BPF_OBJ_GET_INFO_BY_FD, &ask_link), 0);
+	by_id.prog_id = of_link.prog_id;
+	fd = sys_bpf(BPF_PROG_GET_FD_BY_ID, &by_id);
+	assert_true(fd >= 0);
+	ask_program.info.bpf_fd = (uint32_t)fd;
+	ask_program.info.info_len = sizeof(of_program);
+	ask_program.info.info = (uintptr_t)&of_program;
+	assert_int_equal(sys_bpf(BPF_OBJ_GET_INFO_BY_FD, &ask_program), 0);
+	close((int)fd);
+	return of_program.verified_insns;
+}
+
+/* A start's price: 1 us for each instruction that the verifier looks at. */
+static void verifier_has_little_to_do(void **state)
+{
+	static const struct {
+		const char *allow, *deny;
+		unsigned most;
+	} runs[] = {{"web.test", "", 1500}, {"203.0.113.10:443", "", 1700}, {"203.0.113.10:443", "203.0.113.0/24:80", 2100}};
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(runs); i++) {
+		unsigned sum = 0;
+
+		fixture_make(&f, runs[i].allow, runs[i].deny);
+		for (int link = 0; link < BPF_FILTER_PROGRAMS; link++)
+			sum += verified(f.filter.links[link]);
+		printf("# allow %s, deny %s: %u instructions verified\n", runs[i].allow, *runs[i].deny ? runs[i].deny : "nothing", sum);
+		assert_true(sum < runs[i].most);
+		fixture_free(&f);
+	}
+}
+
 /* --- without privilege --- */
 
 static const struct bpf_rules_node *node_at(const struct bpf_rules *r, const char *network, unsigned prefix)
@@ -611,7 +661,7 @@ static bool has_port(const struct bpf_rules *r, uint32_t set, uint16_t port)
 	bool found = false;
 
 	for (size_t i = 0; set && i < r->n_ports; i++) {
-		unsigned at = (unsigned)r->ports[i].port[0] << 8 | r->ports[i].port[1], free_bits = 48 - r->ports[i].prefix;
+		unsigned at = ntohs(r->ports[i].port), free_bits = 48 - r->ports[i].prefix;
 
 		if (r->ports[i].set != set)
 			continue;
@@ -673,6 +723,7 @@ static const struct CMUnitTest attached[] = {
 	cmocka_unit_test(records),
 	cmocka_unit_test(real_addresses),
 	cmocka_unit_test(figures),
+	cmocka_unit_test(verifier_has_little_to_do),
 };
 
 static bool write_file(const char *path, const char *text)
