@@ -4,15 +4,20 @@
 #include <cap-ng.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "sys/fd.h"
 
 #include "base/banned.h"
 
@@ -24,17 +29,61 @@
 #define SANITIZED 0
 #endif
 
+int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_keep)
+{
+	sigset_t all;
+	int null;
+
+	/* Whoever ends it uses SIGKILL or closes the socket; a terminal's signals are not for it. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	setsid();
+	prctl(PR_SET_NAME, name);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return -errno;
+	if (getppid() != parent)
+		return -ESRCH;
+	if (fd_close_from_3(keep, n_keep) < 0)
+		return -errno;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return -errno;
+	for (int fd = 0; fd < 3; fd++)
+		if (dup2(null, fd) < 0)
+			return -errno;
+	close(null);
+	return 0;
+}
+
+/* Asked of the kernel, not of the library that was to drop them. */
+static bool have_capabilities(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return true;
+	for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		if (data[i].effective | data[i].permitted | data[i].inheritable)
+			return true;
+	return false;
+}
+
 static int drop_capabilities(void)
 {
-	capng_clear(CAPNG_SELECT_ALL);
+	/* libcap-ng remembers the pid of the process that used it first, which was the supervisor. */
+	capng_setpid((int)syscall(SYS_gettid));
 	/*
 	 * The bounding set can only be emptied with CAP_SETPCAP; without it there is nothing to regain, as no_new_privs
-	 * holds.
+	 * holds. By ourselves: the library reads /proc/self/status for it.
 	 */
-	if (capng_apply(CAPNG_SELECT_BOTH) < 0 && capng_apply(CAPNG_SELECT_CAPS) < 0)
-		return -EPERM;
+	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+		;
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	return capng_have_capabilities(CAPNG_SELECT_CAPS) == CAPNG_NONE ? 0 : -EPERM;
+	capng_clear(CAPNG_SELECT_ALL);
+	if (capng_apply(CAPNG_SELECT_CAPS) != 0)
+		return -EPERM;
+	return have_capabilities() ? -EPERM : 0;
 }
 
 static int limit(int resource, rlim_t value)
@@ -192,8 +241,7 @@ int confine_gateway(const char **what)
 	if (rc < 0)
 		return rc;
 	*what = "Landlock";
-	/* No signal can be sent anyway; and the kernel sends the resolver its own at our end, as if we did. */
-	rc = close_files(0, SCOPE_ABSTRACT_SOCKETS);
+	rc = close_files(0, SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS);
 	if (rc < 0)
 		return rc;
 	*what = "seccomp";

@@ -3,6 +3,16 @@
 #ifndef AGENTBOX_EGRESS_CONFINE_H
 #define AGENTBOX_EGRESS_CONFINE_H
 
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * First in a fresh fork of the supervisor: nothing of it stays, neither signals nor terminal nor descriptors, and the
+ * process ends with it. name: for ps(1), 15 characters. keep: descriptors above 2 to keep, ascending.
+ * Return: 0 or -errno; -ESRCH: `parent` (getpid() before the fork) has ended already.
+ */
+int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_keep);
+
 /*
  * Each: no capabilities in any set, no_new_privs, no core, no files to write, not to be traced; Landlock where the
  * kernel has it; a filter of system calls. The gateway may open no file and has an allow list of calls; the resolver

@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -35,6 +33,9 @@
 #define STOP_FLUSH_MS 2000
 #define DESCRIPTORS_WANTED (3 * GATEWAY_CONNECTIONS_MAX + 512)
 #define DESCRIPTORS_OWN 448 /* pipes for bulk, DNS over TCP, listeners */
+
+/* What the supervisor says on the report pair, a byte each; WORD_RESOLVER has a descriptor with it, or none. */
+enum { WORD_END = 1, WORD_RESOLVER };
 
 static struct gateway gateway; /* one a process; in .bss, so pages that are not used cost nothing */
 
@@ -138,34 +139,6 @@ static int failed(struct gateway *g, int rc, const char *text)
 
 /* --- starting --- */
 
-/* Nothing of the supervisor's stays: signals, terminal, descriptors. Return: 0 or -errno. */
-static int leave_supervisor(const struct gateway_config *cfg, int report_fd, int socket_fd)
-{
-	int keep[2] = {report_fd < socket_fd ? report_fd : socket_fd, report_fd < socket_fd ? socket_fd : report_fd};
-	int null;
-	sigset_t all;
-
-	/* Whoever ends it uses SIGKILL or closes the reports; a terminal's signals are not for it. */
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, NULL);
-	setsid();
-	prctl(PR_SET_NAME, "agentbox-gate");
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		return -errno;
-	if (getppid() != cfg->parent)
-		return -ESRCH;
-	if (fd_close_from_3(keep, 2) < 0)
-		return -errno;
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0)
-		return -errno;
-	for (int fd = 0; fd < 3; fd++)
-		if (dup2(null, fd) < 0)
-			return -errno;
-	close(null);
-	return 0;
-}
-
 /* As many connections as descriptors allow, three each: two ends, and one more while a second address is tried. */
 static void size_by_descriptors(struct gateway *g)
 {
@@ -233,13 +206,6 @@ static int open_all(struct gateway *g, const char **what)
 	g->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (g->epoll < 0)
 		return -errno;
-	*what = "the resolver process";
-	fd = resolver_start();
-	if (fd < 0)
-		return fd;
-	rc = watch(g, &g->resolver, SOURCE_RESOLVER, fd);
-	if (rc < 0)
-		return rc;
 	*what = "this host's own addresses";
 	fd = own_open();
 	if (fd < 0)
@@ -273,12 +239,30 @@ static int take_sockets(struct gateway *g, int socket_fd)
 
 /* --- serving --- */
 
+/* What the supervisor says. Anything else, and its end, is the end. */
+static void take_word(struct gateway *g)
+{
+	uint8_t word = 0;
+	size_t n_fds = 0;
+	int fd = -1;
+	ssize_t n = fd_recv(g->report.fd, &word, sizeof(word), &fd, 1, &n_fds);
+
+	if (n == sizeof(word) && word == WORD_RESOLVER) {
+		resolver_arrived(g, n_fds ? fd : -1);
+		return;
+	}
+	if (n_fds)
+		close(fd);
+	g->stop = true;
+	g->orphan |= n <= 0;
+}
+
 static void report_event(struct gateway *g, uint32_t events)
 {
-	/* The supervisor says nothing; whatever comes is its end. */
-	g->orphan |= (events & (EPOLLHUP | EPOLLERR)) != 0;
-	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-		g->stop = true;
+	if (events & (EPOLLHUP | EPOLLERR))
+		g->stop = g->orphan = true;
+	else if (events & EPOLLIN)
+		take_word(g);
 	else
 		reporter_flush(&g->reporter);
 }
@@ -423,7 +407,6 @@ static void pace(struct gateway *g)
 static int turn(struct gateway *g, int timeout)
 {
 	struct epoll_event events[EVENTS_A_TURN];
-	bool stop = g->stop;
 	struct conn *c;
 	int n;
 
@@ -431,7 +414,7 @@ static int turn(struct gateway *g, int timeout)
 	g->now_ms = clock_ms();
 	refill_accepts(g);
 	run_ready(g);
-	for (int i = 0; i < n && g->stop == stop; i++)
+	for (int i = 0; i < n; i++)
 		dispatch(g, events[i].data.ptr, events[i].events);
 	run_timers(g);
 	run_limit(g);
@@ -441,7 +424,7 @@ static int turn(struct gateway *g, int timeout)
 	pace(g);
 	dns_reap(g);
 	if (g->reporter.waiting != g->writing)
-		rewatch(g, &g->report, (stop ? 0 : EPOLLIN) | (g->reporter.waiting ? EPOLLOUT : 0));
+		rewatch(g, &g->report, EPOLLIN | (g->reporter.waiting ? EPOLLOUT : 0));
 	g->writing = g->reporter.waiting;
 	return n;
 }
@@ -470,7 +453,6 @@ static void stop(struct gateway *g)
 	uint64_t end = g->now_ms + STOP_MS;
 	struct conn *c, *next;
 
-	rewatch(g, &g->report, g->reporter.waiting ? EPOLLOUT : 0);
 	while (g->now_ms < end && !g->broken && !g->orphan) {
 		bool done = is_done(g);
 
@@ -496,12 +478,28 @@ static void stop(struct gateway *g)
 	reporter_free(&g->reporter);
 }
 
+static int say(int report_fd, uint8_t word, int fd)
+{
+	return fd_send(report_fd, &word, sizeof(word), &fd, fd < 0 ? 0 : 1);
+}
+
+int gateway_end(int report_fd)
+{
+	return say(report_fd, WORD_END, -1);
+}
+
+int gateway_give_resolver(int report_fd, int resolver_fd)
+{
+	return say(report_fd, WORD_RESOLVER, resolver_fd);
+}
+
 int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 {
 	struct egress_report ready = {.type = EGRESS_READY, .rule = -1};
 	struct gateway *g = &gateway;
 	const char *what = NULL;
-	int rc = leave_supervisor(cfg, report_fd, socket_fd);
+	int keep[2] = {report_fd < socket_fd ? report_fd : socket_fd, report_fd < socket_fd ? socket_fd : report_fd};
+	int rc = leave_supervisor(cfg->parent, "agentbox-gate", keep, 2);
 
 	init(g, cfg, report_fd);
 	if (rc < 0)
@@ -519,5 +517,7 @@ int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 	while (!g->stop)
 		turn(g, timeout_ms(g));
 	stop(g);
+	/* The supervisor need not wait for the rest of our end. */
+	source_close(&g->report);
 	return g->broken;
 }

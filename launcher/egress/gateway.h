@@ -58,4 +58,23 @@ struct gateway_config {
  */
 int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd);
 
+/*
+ * Supervisor, over its end of the report pair: the run is over. What is on its way is passed on, what is to be reported
+ * is, and then the gateway closes its end. Return: 0 or -errno.
+ */
+int gateway_end(int report_fd);
+
+/*
+ * Supervisor: the answer to EGRESS_RESOLVER. resolver_fd: one end of a SOCK_SEQPACKET pair whose other end resolver_main
+ * has; -1: there is none to be had, so names are not resolved. Stays the caller's. Return: 0 or -errno.
+ */
+int gateway_give_resolver(int report_fd, int resolver_fd);
+
+/*
+ * The resolver, which the gateway asks for at the first name; a run that needs none has none. In a fresh fork of the
+ * single-threaded supervisor, as gateway_main. sock: its end of the pair, owned from now on; when the other end closes it
+ * ends. parent: getpid() before the fork.
+ */
+void resolver_main(int sock, pid_t parent) __attribute__((noreturn));
+
 #endif

@@ -23,6 +23,7 @@ enum egress_report_type {
 	EGRESS_CLOSE,     /* a connection that was allowed has ended */
 	EGRESS_ERROR,     /* something is wrong, and the gateway goes on: errnum, text */
 	EGRESS_LOST,      /* `count` reports did not fit */
+	EGRESS_RESOLVER,  /* there is a name to look up: gateway_give_resolver() */
 	EGRESS_TYPES
 };
 

@@ -7,15 +7,12 @@
  */
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <pthread.h>
 #include <resolv.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,7 +20,6 @@
 #include "base/mem.h"
 #include "egress/confine.h"
 #include "egress/state.h"
-#include "sys/fd.h"
 
 #include "base/banned.h"
 
@@ -133,45 +129,16 @@ static void *serve(void *arg)
 	}
 }
 
-static void resolver_main(int sock, pid_t parent) __attribute__((noreturn));
-
-static void resolver_main(int sock, pid_t parent)
+void resolver_main(int sock, pid_t parent)
 {
 	static struct pool pool;
-	struct pollfd first = {.fd = sock, .events = POLLIN};
 
 	pool.sock = sock;
 	atomic_store(&pool.threads, 1);
-	prctl(PR_SET_NAME, "agentbox-dns");
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || fd_close_from_3(&sock, 1) < 0)
-		_exit(1);
-	/* Until a question is there nothing of the box's has come here, and making the filter would delay the start. */
-	while (poll(&first, 1, -1) < 0 && errno == EINTR)
-		;
-	if (confine_resolver() < 0)
+	if (leave_supervisor(parent, "agentbox-dns", &sock, 1) < 0 || confine_resolver() < 0)
 		_exit(1);
 	serve(&pool);
 	_exit(0);
-}
-
-int resolver_start(void)
-{
-	pid_t parent = getpid(), pid;
-	int pair[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	pid = fork();
-	if (pid == 0)
-		resolver_main(pair[1], parent);
-	close(pair[1]);
-	if (pid < 0) {
-		int rc = -errno;
-
-		close(pair[0]);
-		return rc;
-	}
-	return pair[0];
 }
 
 /* --- the gateway's side --- */
@@ -193,16 +160,35 @@ static void set_failed(struct gateway *g, struct host *h, int error)
 	h->expires_ms = g->now_ms + KEEP_FAILED_MS;
 }
 
-void resolver_ask(struct gateway *g, struct host *h)
+static bool send_question(struct gateway *g, const struct host *h)
 {
 	struct question q = {.index = h->index};
 	ssize_t n;
 
 	memcpy(q.name, h->name, strlen(h->name) + 1);
 	do
-		n = g->resolver.fd < 0 ? -1 : send(g->resolver.fd, &q, sizeof(q), MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = send(g->resolver.fd, &q, sizeof(q), MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	if (n == sizeof(q))
+	return n == sizeof(q);
+}
+
+/* Return: false where the supervisor cannot be told. */
+static bool want_resolver(struct gateway *g)
+{
+	struct egress_report r = {.type = EGRESS_RESOLVER, .rule = -1};
+	uint32_t lost = g->reporter.lost;
+
+	if (!g->resolver_asked)
+		reporter_send(&g->reporter, &r);
+	g->resolver_asked = g->reporter.lost == lost;
+	return g->resolver_asked;
+}
+
+void resolver_ask(struct gateway *g, struct host *h)
+{
+	bool asked = g->resolver.fd >= 0 ? send_question(g, h) : !g->resolver_lost && want_resolver(g);
+
+	if (asked)
 		h->state = HOST_ASKED;
 	else
 		set_failed(g, h, EAGAIN);
@@ -250,10 +236,33 @@ static void resolver_gone(struct gateway *g)
 {
 	gateway_error(g, EPIPE, "the resolver process is gone; names cannot be resolved any more");
 	source_close(&g->resolver);
+	g->resolver_lost = true;
 	for (size_t i = 0; i < g->names.n; i++) {
 		struct host *h = g->names.hosts[i];
 
 		if (h->state != HOST_ASKED)
+			continue;
+		set_failed(g, h, EAGAIN);
+		wake(g, h);
+	}
+}
+
+void resolver_arrived(struct gateway *g, int fd)
+{
+	if (g->resolver.fd >= 0 || g->resolver_lost) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	g->resolver = (struct source){SOURCE_RESOLVER, fd};
+	if (fd < 0 || source_watch(g, &g->resolver, EPOLLIN) < 0) {
+		resolver_gone(g);
+		return;
+	}
+	for (size_t i = 0; i < g->names.n; i++) {
+		struct host *h = g->names.hosts[i];
+
+		if (h->state != HOST_ASKED || send_question(g, h))
 			continue;
 		set_failed(g, h, EAGAIN);
 		wake(g, h);

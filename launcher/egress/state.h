@@ -192,6 +192,7 @@ struct gateway {
 	uint64_t pipe_bytes; /* of all that are open */
 	bool have_public6;   /* this host has a public IPv6 address */
 	bool writing;        /* the report socket is watched for room */
+	bool resolver_asked, resolver_lost; /* for one, of the supervisor; there will be none any more */
 	bool stop, broken, orphan; /* the run is over; the gateway failed; the supervisor is gone */
 	/* Netlink messages are read in place. */
 	char scratch[SCRATCH] __attribute__((aligned(16)));
@@ -284,8 +285,8 @@ void dns_resume(struct gateway *g);
 void dns_resolved(struct gateway *g, struct waiter *w, struct host *h);
 
 /* --- resolver.c --- */
-/* Forks it. Return: our end of the pair or -errno. */
-int resolver_start(void);
+/* The supervisor started it; -1: could not. What was asked meanwhile is asked now. */
+void resolver_arrived(struct gateway *g, int fd);
 void resolver_ask(struct gateway *g, struct host *h);
 void resolver_event(struct gateway *g);
 /* The addresses of a name, now or later: true where they are there (or are known not to be). */

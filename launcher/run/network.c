@@ -79,55 +79,99 @@ static void gateway_child(const struct supervisor *s, pid_t parent, int report, 
 		.parent = parent,
 		.take_sockets = take_sockets,
 	};
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	sigset_t none;
 
-	for (int fd = 0; fd <= 2; fd++)
-		if (null < 0 || dup2(null, fd) < 0)
-			child_exit(1);
 	child_set_title("agentbox-gateway", s->options->title, s->options->title_len);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	child_exit(gateway_main(&cfg, report, sockets));
 }
 
-int network_start(struct supervisor *s, struct err *e)
+int network_open(struct supervisor *s, struct err *e)
 {
 	struct network *n = &s->network;
-	int report[2] = {-1, -1}, sockets[2] = {-1, -1};
-	pid_t parent = getpid();
+	int report[2], sockets[2];
 
 	if (!n->policy)
 		return 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, report) < 0)
 		return err_errno(e, errno, "socketpair");
 	n->report = report[0];
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0) {
-		close(report[1]);
-		return err_errno(e, errno, "socketpair");
-	}
-	n->box_end = sockets[0];
-	n->pid = fork();
-	if (n->pid == 0) {
-		close(report[0]);
-		close(sockets[0]);
-		gateway_child(s, parent, report[1], sockets[1]);
-	}
-	close(report[1]);
-	close(sockets[1]);
-	if (n->pid < 0)
-		return err_errno(e, errno, "cannot start the egress gateway");
-	n->pidfd = pidfd_open(n->pid, 0);
-	if (n->pidfd < 0)
-		return err_errno(e, errno, "cannot watch the egress gateway");
+	n->gateway_report = report[1];
 	if (fcntl(n->report, F_SETFL, O_NONBLOCK) < 0)
 		return err_errno(e, errno, "the egress gateway's reports");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return err_errno(e, errno, "socketpair");
+	n->box_end = sockets[0];
+	n->gateway_end = sockets[1];
 	return 0;
 }
 
-void network_cloned(struct supervisor *s)
+int network_start(struct supervisor *s, struct err *e)
 {
-	cleanup_fd_p(&s->network.box_end);
+	struct network *n = &s->network;
+	pid_t parent = getpid();
+
+	if (!n->policy)
+		return 0;
+	n->pid = fork();
+	if (n->pid == 0)
+		gateway_child(s, parent, n->gateway_report, n->gateway_end);
+	cleanup_fd_p(&n->gateway_report);
+	cleanup_fd_p(&n->gateway_end);
+	cleanup_fd_p(&n->box_end);
+	if (n->pid < 0)
+		return err_errno(e, errno, "cannot start the egress gateway");
+	n->pidfd = pidfd_open(n->pid, 0);
+	return n->pidfd < 0 ? err_errno(e, errno, "cannot watch the egress gateway") : 0;
+}
+
+/* The process and its end of `pair`. Return: a pidfd of it or -errno. */
+static int fork_resolver(const struct supervisor *s, const int *pair)
+{
+	pid_t parent = getpid(), pid = fork();
+	int pidfd;
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		child_set_title("agentbox-dns", s->options->title, s->options->title_len);
+		resolver_main(pair[1], parent);
+	}
+	pidfd = pidfd_open(pid, 0);
+	if (pidfd >= 0)
+		return pidfd;
+	pidfd = -errno;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return pidfd;
+}
+
+/*
+ * Once a run: the gateway parses hostile bytes, and may not have us fork without end. Without a resolver the gateway says
+ * so, as an error of its own, and goes on.
+ */
+static void start_resolver(struct supervisor *s)
+{
+	struct network *n = &s->network;
+	int pair[2] = {-1, -1};
+
+	if (n->resolver_asked)
+		return;
+	n->resolver_asked = true;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0)
+		n->resolver_pidfd = fork_resolver(s, pair);
+	gateway_give_resolver(n->report, n->resolver_pidfd < 0 ? -1 : pair[0]);
+	cleanup_fd_p(&pair[0]);
+	cleanup_fd_p(&pair[1]);
+}
+
+/* Kills and reaps, where it is there. */
+static void end_process(int *pidfd)
+{
+	if (*pidfd < 0)
+		return;
+	pidfd_send_signal(*pidfd, SIGKILL, NULL, 0);
+	while (waitid(P_PIDFD, (id_t)*pidfd, &(siginfo_t){0}, WEXITED) < 0 && errno == EINTR)
+		;
+	cleanup_fd_p(pidfd);
 }
 
 void network_failure_text(const struct supervisor *s, struct err *e)
@@ -321,6 +365,9 @@ static int on_report(struct supervisor *s, const struct egress_report *r, struct
 		return connect_event(s, r, e);
 	case EGRESS_CLOSE:
 		return close_event(s, r, e);
+	case EGRESS_RESOLVER:
+		start_resolver(s);
+		return 0;
 	case EGRESS_LOST:
 		snprintf(text, sizeof(text), "%u reports were lost: they came faster than they could be written", r->count);
 		return error_event(s, -1, -1, text, e);
@@ -340,18 +387,24 @@ static int on_report(struct supervisor *s, const struct egress_report *r, struct
 	return 0;
 }
 
-/* The gateway is gone, without our having asked. The box's network ends nowhere; the command goes on. */
+/*
+ * The gateway has closed its end. Where we asked for that, its process is reaped at the end of all. Otherwise it is gone:
+ * the box's network ends nowhere, and the command goes on.
+ */
 static int on_gone(struct supervisor *s, struct err *e)
 {
 	struct network *n = &s->network;
 	siginfo_t info = {0};
 
 	cleanup_fd_p(&n->report);
+	if (n->finishing)
+		return 0;
+	/* One that closed its end and runs on has no business any more; what was killed already keeps its own status. */
+	pidfd_send_signal(n->pidfd, SIGKILL, NULL, 0);
 	while (waitid(P_PIDFD, (id_t)n->pidfd, &info, WEXITED) < 0 && errno == EINTR)
 		;
 	cleanup_fd_p(&n->pidfd);
-	if (n->finishing)
-		return 0;
+	end_process(&n->resolver_pidfd);
 	/* Perhaps because the box failed, which says better why: loop.c gives it a moment. */
 	n->failed_early = !n->ready;
 	if (n->failed_early)
@@ -388,11 +441,11 @@ static int end_gateway(struct supervisor *s, struct err *e)
 	uint64_t end = now_ms() + FINISH_MS;
 	int r = 0;
 
-	if (n->pidfd < 0)
+	if (n->pidfd < 0 || n->report < 0)
 		return 0;
 	n->finishing = true;
-	/* Our half says that it is over; what it still has to say comes before its end. */
-	shutdown(n->report, SHUT_WR);
+	/* What it still has to say comes before its end. Where it is gone already, that is read in the same way. */
+	gateway_end(n->report);
 	while (r == 0 && n->report >= 0 && now_ms() < end) {
 		int left = (int)(end - now_ms());
 
@@ -400,9 +453,8 @@ static int end_gateway(struct supervisor *s, struct err *e)
 			break;
 		r = network_report(s, e);
 	}
-	if (n->pidfd >= 0) {
-		pidfd_send_signal(n->pidfd, SIGKILL, NULL, 0);
-		on_gone(s, &(struct err){0});
+	if (n->report >= 0) {
+		cleanup_fd_p(&n->report);
 		if (r == 0)
 			r = error_event(s, -1, -1, "the last reports did not come in time; the log lacks connections and their ends", e);
 	}
@@ -449,13 +501,12 @@ void network_free(struct supervisor *s)
 {
 	struct network *n = &s->network;
 
-	if (n->pidfd >= 0) {
-		pidfd_send_signal(n->pidfd, SIGKILL, NULL, 0);
-		waitid(P_PIDFD, (id_t)n->pidfd, &(siginfo_t){0}, WEXITED);
-	}
-	cleanup_fd_p(&n->pidfd);
+	end_process(&n->pidfd);
+	end_process(&n->resolver_pidfd);
 	cleanup_fd_p(&n->report);
 	cleanup_fd_p(&n->box_end);
+	cleanup_fd_p(&n->gateway_report);
+	cleanup_fd_p(&n->gateway_end);
 	policy_reach_free(&n->reach);
 	policy_free(n->policy);
 	strv_free(&n->denied_names);

@@ -8,11 +8,11 @@
 /* Compiles the policy and puts what the box's network needs into the plan. Return: 0 or -errno with `e`. */
 int network_plan(struct supervisor *s, struct err *e);
 
-/* Starts the gateway, before the box is cloned. Return: 0 or -errno with `e`. */
-int network_start(struct supervisor *s, struct err *e);
+/* Opens what box and gateway will talk over, before the box is cloned. Return: 0 or -errno with `e`. */
+int network_open(struct supervisor *s, struct err *e);
 
-/* The box was cloned and has its end of the socket: ours is closed. */
-void network_cloned(struct supervisor *s);
+/* Starts the gateway, beside the box that was cloned. Return: 0 or -errno with `e`. */
+int network_start(struct supervisor *s, struct err *e);
 
 /* With network.failed_early: why, in words. */
 void network_failure_text(const struct supervisor *s, struct err *e);

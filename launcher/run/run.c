@@ -51,7 +51,7 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 		.log.fd = -1,
 		.log.copy_fd = -1,
 		.cgroup.oom_fd = -1,
-		.network = {.pidfd = -1, .report = -1, .box_end = -1},
+		.network = {.pidfd = -1, .resolver_pidfd = -1, .report = -1, .gateway_report = -1, .gateway_end = -1, .box_end = -1},
 		.ebpf.filter = BPF_FILTER_NONE,
 		.exit_code = -1,
 		.signum = -1,
@@ -211,7 +211,7 @@ static int start_box(struct supervisor *s, struct err *e)
 	/* A pid 1 that does not take its messages (stopped from outside) must not stop us. */
 	if (fcntl(s->control, F_SETFL, O_NONBLOCK) < 0)
 		return err_errno(e, errno, "fcntl");
-	r = network_start(s, e);
+	r = network_open(s, e);
 	if (r < 0)
 		return r;
 	if (caps_prepare() < 0)
@@ -239,9 +239,9 @@ static int start_box(struct supervisor *s, struct err *e)
 		s->init = 0;
 		return r;
 	}
-	network_cloned(s);
 	/* While the box is being made; it waits for the word to start. */
-	return ebpf_attach(s, e);
+	r = network_start(s, e);
+	return r < 0 ? r : ebpf_attach(s, e);
 }
 
 /* --- the outcome --- */

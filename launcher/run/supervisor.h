@@ -39,8 +39,9 @@ struct network {
 	struct policy *policy; /* NULL: no gateway */
 	struct policy_reach reach;
 	pid_t pid;
-	int pidfd, report, box_end; /* -1: none */
-	bool ready, finishing, more_denied;
+	int pidfd, resolver_pidfd;                        /* -1: none */
+	int report, gateway_report, gateway_end, box_end; /* -1: none; the last three until both processes have them */
+	bool ready, finishing, resolver_asked, more_denied;
 	bool failed_early; /* the gateway ended before it was ready */
 	char failure[256];
 	uint64_t denied, sent_bytes, received_bytes;

@@ -20,6 +20,7 @@ children() {
 	done 2>/dev/null
 }
 gateway() { children "$pid" agentbox-gateway; }
+resolver() { children "$pid" agentbox-dns; }
 has_gateway() { [ -n "$(gateway)" ]; }
 
 ends() {
@@ -169,7 +170,7 @@ death() {
 	until_true 10 grep -q hello "$T/out"
 	until_true 5 has_gateway
 	g=$(gateway)
-	resolver=$(children "$g" agentbox)
+	resolver=$(resolver)
 	isnt "$g" '' '(there is a gateway)'
 	isnt "$resolver" '' '(and its resolver)'
 	sleep 0.5
@@ -185,7 +186,7 @@ on' 'the gateway killed: connections and network end, the command goes on'
 	background "${ALLOW[@]}" -- sh -c 'curl -s http://web.test/; python3 relay.py silence 60'
 	until_true 10 grep -q hello "$T/out"
 	g=$(gateway)
-	resolver=$(children "$g" agentbox)
+	resolver=$(resolver)
 	disown "$pid"
 	kill -KILL "$pid"
 	for p in $g $resolver; do
@@ -198,13 +199,19 @@ on' 'the gateway killed: connections and network end, the command goes on'
 	background "${ALLOW[@]}" -- sh -c 'curl -s http://web.test/; sleep 1'
 	until_true 10 grep -q hello "$T/out"
 	g=$(gateway)
-	resolver=$(children "$g" agentbox)
+	resolver=$(resolver)
 	finish
 	for p in $g $resolver; do
 		until_true 1 ended "$p"
 		ok $? 'after the run nothing of the gateway is left'
 	done
 	isnt "$g" '' '(it was there)'
+
+	background "${ALLOW[@]}" -- sh -c 'curl -s http://203.0.113.10/ && sleep 1'
+	until_true 5 has_gateway
+	sleep 0.5
+	is "$(resolver)" '' 'a run that asks for no name has no resolver'
+	finish
 }
 
 tests() {

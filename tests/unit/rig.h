@@ -36,7 +36,7 @@ struct rig {
 	struct profile profile;
 	struct gateway_config config;
 	int reports;   /* our end */
-	pid_t gateway, box;
+	pid_t gateway, box, resolver; /* resolver 0: none yet */
 	int to_box, from_box; /* functions to run in the box, and what they returned */
 	bool redirect;        /* see struct netns_plan */
 	bool deaf;            /* rig_run leaves the reports where they are, as a supervisor that is behind does */
@@ -152,6 +152,32 @@ static inline int rig_take(int sock, int *fds, bool *redirected)
 	return rc;
 }
 
+/* What a supervisor does when it is asked for a resolver. */
+static inline void rig_resolver(struct rig *r)
+{
+	pid_t parent = getpid();
+	int pair[2];
+
+	RIG_MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	r->resolver = fork();
+	if (r->resolver == 0)
+		resolver_main(pair[1], parent);
+	RIG_MUST(r->resolver > 0 && gateway_give_resolver(r->reports, pair[0]) == 0);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* As egress_report_read, which may wait. What is not for a test is done here. Return: 2: it was that. */
+static inline int rig_read(struct rig *r, struct egress_report *out)
+{
+	int rc = egress_report_read(r->reports, out);
+
+	if (rc != 1 || out->type != EGRESS_RESOLVER)
+		return rc;
+	rig_resolver(r);
+	return 2;
+}
+
 typedef int (*rig_fn)(void *arg);
 
 /*
@@ -196,7 +222,12 @@ static inline int rig_run(struct rig *r, rig_fn fn, void *arg)
 		RIG_MUST(poll(p, 2, -1) > 0);
 		if (p[0].revents)
 			break;
-		if (egress_report_read(r->reports, &report) != 1) {
+		switch (rig_read(r, &report)) {
+		case 1:
+			break;
+		case 2:
+			continue;
+		default:
 			r->deaf = true;
 			continue;
 		}
@@ -216,9 +247,15 @@ static inline int rig_report(struct rig *r, struct egress_report *out, int timeo
 		*out = r->kept[r->next_kept++];
 		return 1;
 	}
-	if (poll(&p, 1, timeout_ms) <= 0)
-		return 0;
-	return egress_report_read(r->reports, out) == 1 ? 1 : -1;
+	for (;;) {
+		int rc;
+
+		if (poll(&p, 1, timeout_ms) <= 0)
+			return 0;
+		rc = rig_read(r, out);
+		if (rc != 2)
+			return rc == 1 ? 1 : -1;
+	}
 }
 
 /* Starts gateway and box for what r->profile and r->config say. */
@@ -292,6 +329,8 @@ static inline void rig_stop(struct rig *r)
 	kill(r->box, SIGKILL);
 	waitpid(r->box, NULL, 0);
 	waitpid(r->gateway, NULL, 0);
+	if (r->resolver)
+		waitpid(r->resolver, NULL, 0);
 	policy_free(r->config.policy);
 	free(r->kept);
 	for (int i = 0; i < 2; i++) {

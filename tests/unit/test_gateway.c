@@ -1028,6 +1028,13 @@ static int box_open(void *arg)
 	return 0; /* which ends them */
 }
 
+static int box_look_up(void *arg)
+{
+	(void)arg;
+	CHECK(dns_ask("a.test", 1).answers == 1);
+	return 0;
+}
+
 /* The run ends: what is open, and what was sent a moment ago, is in the log. */
 static void test_end_of_run(void **state)
 {
@@ -1039,9 +1046,10 @@ static void test_end_of_run(void **state)
 	(void)state;
 	begin(&r, "a.test:9", "");
 	rig_start(&r);
+	RUN(&r, box_look_up); /* so that there is a resolver */
 	r.deaf = true;
 	RUN(&r, box_open);
-	shutdown(r.reports, SHUT_WR);
+	assert_int_equal(gateway_end(r.reports), 0);
 	while (rig_report(&r, &e, 3000) == 1) {
 		connects += e.type == EGRESS_CONNECT && e.outcome == EGRESS_ALLOWED;
 		ends += e.type == EGRESS_CLOSE;
@@ -1050,6 +1058,63 @@ static void test_end_of_run(void **state)
 	assert_int_equal(connects, 300);
 	assert_int_equal(ends, 300);
 	assert_int_equal(sent, 3000);
+	rig_stop(&r);
+}
+
+static int box_fire(void *arg)
+{
+	static const char request[] = "GET http://a.test:9/ HTTP/1.1\r\nHost: a.test:9\r\n\r\n";
+
+	(void)arg;
+	CHECK(write(connect_addr(NETNS_OWN4, NETNS_PROXY_PORT), LIT(request)) == sizeof(request) - 1);
+	return 0;
+}
+
+/* The first name of a run is asked for at its end: the resolver comes yet. */
+static void test_resolver_at_end(void **state)
+{
+	struct rig r = {.reports = -1};
+	struct egress_report e;
+	uint64_t sent = 0;
+
+	(void)state;
+	begin(&r, "a.test:9", "");
+	rig_start(&r);
+	r.deaf = true;
+	RUN(&r, box_fire);
+	assert_int_equal(gateway_end(r.reports), 0);
+	assert_int_equal(r.resolver, 0);
+	while (rig_report(&r, &e, 3000) == 1)
+		sent += e.type == EGRESS_CLOSE ? e.to_server_bytes : 0;
+	assert_int_not_equal(r.resolver, 0);
+	assert_int_not_equal(sent, 0);
+	rig_stop(&r);
+}
+
+static int box_address_only(void *arg)
+{
+	(void)arg;
+	CHECK(dns_ask("a.test", 1).rcode == 2); /* SERVFAIL */
+	CHECK(echo_works(connect_addr(SERVER, 7), 10));
+	return 0;
+}
+
+/* A supervisor that cannot start one: names are not resolved, at once and in words, and addresses go on. */
+static void test_no_resolver(void **state)
+{
+	struct rig r = {.reports = -1};
+	struct egress_report e;
+	bool said = false;
+
+	(void)state;
+	begin(&r, "a.test:7 " SERVER ":7", "");
+	rig_start(&r);
+	assert_int_equal(gateway_give_resolver(r.reports, -1), 0);
+	RUN(&r, box_address_only);
+	while (!said && rig_report(&r, &e, 3000) == 1)
+		said = e.type == EGRESS_ERROR && strstr(e.text, "names cannot be resolved");
+	assert_true(said);
+	assert_int_equal(r.resolver, 0);
 	rig_stop(&r);
 }
 
@@ -1492,6 +1557,8 @@ int main(void)
 		cmocka_unit_test(test_floods),
 		cmocka_unit_test(test_confined),
 		cmocka_unit_test(test_end_of_run),
+		cmocka_unit_test(test_resolver_at_end),
+		cmocka_unit_test(test_no_resolver),
 		cmocka_unit_test(test_tls),
 		cmocka_unit_test(test_uninspected),
 		cmocka_unit_test(test_star),
