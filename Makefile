@@ -63,7 +63,7 @@ ifeq ($(HAVE_BPF),yes)
 $(BUILD)/egress.bpf.o: launcher/egress/egress.bpf.c launcher/egress/bpfshared.h config.mk Makefile
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -target bpf -mcpu=v2 -O2 -g -ffile-prefix-map=$(CURDIR)=. -fdebug-compilation-dir=. -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
+	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -g -ffile-prefix-map=$(CURDIR)=. -fdebug-compilation-dir=. -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
 
 $(BUILD)/egress.skel.h: $(BUILD)/egress.bpf.o
 	$(say) SKEL $@

@@ -64,8 +64,8 @@ struct {
 
 /* Who opened or last connected a socket: a packet has no process. */
 struct owner {
-	__u32 pid;
-	char comm[16];
+	__u64 comm[2];
+	__u64 pid;
 };
 
 struct {
@@ -76,40 +76,84 @@ struct {
 } owners SEC(".maps");
 
 /*
- * What every run pays for is the verifier's time, 1 us for each instruction that it looks at, on each way that leads to it.
- * So each program fills one record on its stack and decides with few branches; what the rules do not need (config.rules, config.denies) is not looked at, as the verifier knows what .rodata holds.
+ * What every run pays for is the verifier's time: 1 us for each instruction that it looks at, on each way that leads to it.
+ * So each program fills one record on its stack and decides with few branches: a condition is a flag that is computed, 0 or
+ * 1, which leaves one way. What the rules do not need (config.rules, config.denies) is not looked at, as the verifier knows
+ * what .rodata holds.
  */
+typedef __u64 flag;
+
+/* Without the asm clang makes branches of them. */
+static __always_inline flag is_zero(__u64 x)
+{
+	__u64 negative = -x;
+
+	asm("" : "+r"(negative));
+	return (x | negative) >> 63 ^ 1;
+}
+
+static __always_inline flag is_zero32(__u32 x)
+{
+	__u64 wide = x;
+	flag sign;
+
+	asm("" : "+r"(wide));
+	sign = (wide - 1) >> 63;
+	asm("" : "+r"(sign));
+	return sign;
+}
+
+static __always_inline flag not(flag f)
+{
+	return f ^ 1;
+}
+
+/*
+ * What a program returns: a constant. What it was computed from would have to be known to the verifier, back to the
+ * beginning (Documentation/bpf/verifier.rst, "Precision"), and no two ways could be one.
+ */
+static __always_inline int verdict(flag may)
+{
+	if (may) {
+		asm volatile("");
+		return 1;
+	}
+	return 0;
+}
 
 /* --- what is allowed --- */
 
 static __always_inline void set_v4(struct bpf_record *r, __u32 addr)
 {
 	r->d[0] = 0;
-	r->w[2] = bpf_htonl(0xffff);
-	r->w[3] = addr;
+	/* In one: of halves the verifier makes a way of their own. */
+	r->d[1] = bpf_cpu_to_be64(0xffffULL << 32 | bpf_ntohl(addr));
+}
+
+/* 0 where it is IPv4. */
+static __always_inline __u64 beyond_v4(const struct bpf_record *r)
+{
+	return r->d[0] | (r->w[2] ^ bpf_htonl(0xffff));
 }
 
 /* The loopback, the unspecified address (which connect(2) takes for it) and the box's own. */
-static __always_inline bool is_local4(__u32 addr)
+static __always_inline flag is_local4(__u32 addr)
 {
-	return (addr & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000) || !addr || addr == config.own4;
+	return is_zero32((addr & bpf_htonl(0xff000000)) ^ bpf_htonl(0x7f000000)) | is_zero32(addr) | is_zero32(addr ^ config.own4);
 }
 
-static __always_inline bool is_mapped(const struct bpf_record *r)
+static __always_inline flag is_local(const struct bpf_record *r)
 {
-	return !r->d[0] && r->w[2] == bpf_htonl(0xffff);
+	return (is_zero(beyond_v4(r)) & is_local4(r->w[3])) | is_zero(r->d[0] | (r->d[1] & ~bpf_cpu_to_be64(1))) |
+	       is_zero((r->d[0] ^ config.own6[0]) | (r->d[1] ^ config.own6[1]));
 }
 
-static __always_inline bool is_local(const struct bpf_record *r)
+/* TCP to a name server, whatever its address, or to an address that stands for a name. */
+static __always_inline flag is_named(const struct bpf_record *r)
 {
-	if (r->d[0])
-		return r->d[0] == config.own6[0] && r->d[1] == config.own6[1];
-	return r->w[2] == bpf_htonl(0xffff) ? is_local4(r->w[3]) : !(r->d[1] & ~bpf_cpu_to_be64(1));
-}
+	flag synthetic = is_zero(beyond_v4(r)) & is_zero32((r->w[3] & config.synthetic_mask) ^ config.synthetic);
 
-static __always_inline bool is_synthetic(const struct bpf_record *r)
-{
-	return config.synthetic_mask && (r->w[3] & config.synthetic_mask) == config.synthetic && is_mapped(r);
+	return is_zero32(r->port ^ DNS_PORT) | (config.synthetic_mask ? synthetic : 0);
 }
 
 static __always_inline bool in_set(__u32 set, __u16 port)
@@ -167,12 +211,6 @@ __noinline int rules_allow(const struct bpf_record *r)
 	return !config.denies || (!in_set(node->deny, r->port) && !denied_within(r));
 }
 
-/* TCP to what is not local. */
-static __always_inline bool tcp_allowed(const struct bpf_record *r)
-{
-	return r->port == DNS_PORT || is_synthetic(r) || (config.rules && rules_allow(r));
-}
-
 /* --- what is told --- */
 
 /* A connection that is allowed is read with the gateway's report of it; none of them wakes, but to make room. */
@@ -216,7 +254,7 @@ static __always_inline void take_sock(const struct bpf_sock_addr *ctx, struct bp
 {
 	r->family = 6;
 	r->port = bpf_ntohs(ctx->user_port);
-	r->protocol = ctx->protocol == IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
+	r->protocol = ctx->protocol - is_zero32(ctx->protocol ^ IPPROTO_MPTCP) * (IPPROTO_MPTCP - IPPROTO_TCP);
 }
 
 static __always_inline void set_v6(struct bpf_record *r, const struct bpf_sock_addr *ctx)
@@ -231,19 +269,18 @@ static __always_inline void set_v6(struct bpf_record *r, const struct bpf_sock_a
  * A UDP connect sends nothing, and resolvers use it on every address that a name has to sort them (RFC 6724): it is not
  * refused, the packets are. Return: as the kernel wants it; 0 is EPERM.
  */
-static __always_inline int on_connect(struct bpf_sock_addr *ctx, struct bpf_record *r, bool local)
+static __always_inline int on_connect(struct bpf_sock_addr *ctx, struct bpf_record *r, flag local)
 {
+	flag tcp = is_zero32(r->protocol ^ IPPROTO_TCP), udp = is_zero32(r->protocol ^ IPPROTO_UDP);
+	flag may = local | udp | (tcp & is_named(r));
+
 	set_owner(r);
 	keep_owner(ctx->sk, r);
-	if (local)
-		return 1;
-	if (r->protocol == IPPROTO_UDP || (r->protocol == IPPROTO_TCP && tcp_allowed(r))) {
-		if (r->port)
-			submit(r, BPF_RECORD_TRIED);
-		return 1;
-	}
-	submit(r, BPF_RECORD_DENIED);
-	return 0;
+	if (config.rules && (tcp & not(may)))
+		may = rules_allow(r) & 1;
+	if (not(local) & (not(may) | not(is_zero32(r->port))))
+		submit(r, BPF_RECORD_DENIED + may * (BPF_RECORD_TRIED - BPF_RECORD_DENIED));
+	return verdict(may);
 }
 
 SEC("cgroup/connect4")
@@ -267,9 +304,9 @@ int egress_connect6(struct bpf_sock_addr *ctx)
 }
 
 /* The hook is UDP's alone. */
-static __always_inline int on_sendmsg(struct bpf_record *r, bool local)
+static __always_inline int on_sendmsg(struct bpf_record *r, flag local)
 {
-	if (local || r->port == DNS_PORT)
+	if (local | is_zero32(r->port ^ DNS_PORT))
 		return 1;
 	set_owner(r);
 	submit(r, BPF_RECORD_DENIED);
@@ -316,42 +353,44 @@ may:
 
 /* --- packets --- */
 
+/* 0, but the verifier does not know: what follows is then looked at once for both families, and not again for IPv4's 0. */
+static __always_inline __u64 unknown_zero(__u64 any)
+{
+	__u64 same = any;
+
+	asm("" : "+r"(same));
+	return any - same;
+}
+
 /*
- * The destination and where the transport's head is. Options and extension headers of IPv6 count as a protocol that is not
- * known, and so does a later fragment, which has no ports. Return: 0 where it is no packet that could be understood.
+ * The destination, the protocol and where its head is. A later fragment, which has no ports, and options and extension
+ * headers of IPv6 count as a protocol that is not known. Return: false where it is no packet that could be understood.
  */
-static __always_inline __u32 take_addresses(struct __sk_buff *skb, struct bpf_record *r)
+static __always_inline bool take_v4(struct __sk_buff *skb, struct bpf_record *r, __u32 *at)
 {
 	__u8 head[20];
 	__u32 fragment;
 
-	r->family = 6;
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (bpf_skb_load_bytes(skb, 0, head, 20) < 0)
-			return 0;
-		set_v4(r, *(__u32 *)(head + 16));
-		r->protocol = head[9];
-		fragment = (head[6] & 0x1f) | head[7];
-		/* Not 0, without a branch: all bits of a byte. */
-		r->protocol |= -fragment >> 24;
-		return (head[0] & 15) * 4;
-	}
-	if (skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, 6, head, 1) < 0 ||
-	    bpf_skb_load_bytes(skb, 24, r->addr, 16) < 0)
-		return 0;
-	r->protocol = head[0];
-	return 40;
+	if (bpf_skb_load_bytes(skb, 0, head, 20) < 0)
+		return false;
+	set_v4(r, *(__u32 *)(head + 16));
+	r->d[0] = unknown_zero(skb->len);
+	/* All bits of a byte where it is not 0. */
+	fragment = (head[6] & 0x1f) | head[7];
+	r->protocol = head[9] | -fragment >> 24;
+	*at = (head[0] & 15) * 4;
+	return true;
 }
 
-static __always_inline bool is_syn(const __u16 *head)
+static __always_inline bool take_v6(struct __sk_buff *skb, struct bpf_record *r, __u32 *at)
 {
-	return (head[6] & bpf_htons(TCP_SYN | TCP_ACK)) == bpf_htons(TCP_SYN);
-}
+	__u8 next;
 
-static __always_inline void take_ports(struct bpf_record *r, const __u16 *head)
-{
-	r->source_port = bpf_ntohs(head[0]);
-	r->port = bpf_ntohs(head[1]);
+	if (bpf_skb_load_bytes(skb, 6, &next, 1) < 0 || bpf_skb_load_bytes(skb, 24, r->addr, 16) < 0)
+		return false;
+	r->protocol = next;
+	*at = 40;
+	return true;
 }
 
 __noinline int submit_packet(struct __sk_buff *skb, struct bpf_record *r, int kind)
@@ -376,43 +415,32 @@ __noinline int submit_packet(struct __sk_buff *skb, struct bpf_record *r, int ki
 SEC("cgroup_skb/egress")
 int egress_packet(struct __sk_buff *skb)
 {
-	struct bpf_record r = {};
-	__u32 at = take_addresses(skb, &r);
-	__u16 head[7];
+	struct bpf_record r = {.family = 6};
+	flag tcp, udp, whole, syn, local, may, told;
+	__u16 head[4], flags;
+	__u32 at;
 
-	if (!at)
+	if (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6))
 		return 0;
-	if (is_local(&r)) {
-		/* Keeps clang from one way for both with a flag, of which the verifier would see each way twice. */
-		asm volatile("" ::: "memory");
-		if (r.protocol != IPPROTO_TCP || bpf_skb_load_bytes(skb, at, head, 14) < 0 || !is_syn(head))
-			return 1;
-		take_ports(&r, head);
-		if (r.port != config.proxy_port && r.port != config.capture_port)
-			return 1;
-		submit_packet(skb, &r, BPF_RECORD_SYN);
-		return 1;
-	}
-	if (r.protocol == IPPROTO_TCP) {
-		if (bpf_skb_load_bytes(skb, at, head, 14) < 0)
-			return 0;
-		take_ports(&r, head);
-		if (tcp_allowed(&r)) {
-			if (!is_syn(head))
-				return 1;
-			submit_packet(skb, &r, BPF_RECORD_SYN);
-			return 1;
-		}
-		/* Of TCP only a SYN is an attempt. */
-		if (!is_syn(head))
-			return 0;
-	} else if (r.protocol == IPPROTO_UDP && bpf_skb_load_bytes(skb, at, head, 8) == 0) {
-		take_ports(&r, head);
-		if (r.port == DNS_PORT)
-			return 1;
-	}
-	submit_packet(skb, &r, BPF_RECORD_DENIED);
-	return 0;
+	if (skb->protocol == bpf_htons(ETH_P_IP) ? !take_v4(skb, &r, &at) : !take_v6(skb, &r, &at))
+		return 0;
+	tcp = is_zero32(r.protocol ^ IPPROTO_TCP);
+	udp = is_zero32(r.protocol ^ IPPROTO_UDP);
+	/* What is not there is 0. */
+	whole = is_zero32(bpf_skb_load_bytes(skb, at, head, 8)) & (tcp | udp);
+	whole &= is_zero32(bpf_skb_load_bytes(skb, at + 12, &flags, 2)) | udp;
+	r.source_port = whole * bpf_ntohs(head[0]);
+	r.port = whole * bpf_ntohs(head[1]);
+	syn = whole & tcp & is_zero32((flags & bpf_htons(TCP_SYN | TCP_ACK)) ^ bpf_htons(TCP_SYN));
+	local = is_local(&r);
+	may = local | (whole & (tcp | is_zero32(r.port ^ DNS_PORT)) & is_named(&r));
+	if (config.rules && (whole & tcp & not(may)))
+		may = rules_allow(&r) & 1;
+	/* Of TCP only a SYN is an attempt; to this side one that the gateway will tell of. */
+	told = syn & (not(local) | is_zero32((r.port ^ config.proxy_port) * (r.port ^ config.capture_port)));
+	if (told | not(may | tcp))
+		submit_packet(skb, &r, BPF_RECORD_DENIED + may * (BPF_RECORD_SYN - BPF_RECORD_DENIED));
+	return verdict(may);
 }
 
 /* The kernel's helpers that are used are for GPL-compatible programs. */
