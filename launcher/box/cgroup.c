@@ -37,11 +37,6 @@ static unsigned limits_asked(const struct profile *p)
 	       (p->limits.cpus.milli ? 1U << CGROUP_CPUS : 0);
 }
 
-bool cgroup_wanted(const struct profile *p)
-{
-	return p->limits.cgroup.v != MECHANISM_OFF && limits_asked(p);
-}
-
 /* --- the parent of a v2 group --- */
 
 static bool file_has_word(const char *dir, const char *file, const char *word)
@@ -399,23 +394,6 @@ int cgroup_ebpf_fd(const struct cgroup *cg)
 		if (cg->v[i].v2)
 			return cg->v[i].fd;
 	return -1;
-}
-
-int cgroup_add(const struct cgroup *cg, pid_t pid, bool into_v2, struct err *e)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%d", (int)pid);
-	for (size_t i = 0; i < cg->n; i++) {
-		int r;
-
-		if (cg->v[i].v2 && into_v2)
-			continue;
-		r = fd_write_file(cg->v[i].leaf_fd, "cgroup.procs", text);
-		if (r < 0)
-			return err_errno(e, -r, "cannot put the box into the control group %s/" CGROUP_LEAF, cg->v[i].path);
-	}
-	return 0;
 }
 
 /*

@@ -44,9 +44,6 @@ struct cgroup {
 	int oom_fd, oom_file;    /* of cgroup_watch_oom; -1: none */
 };
 
-/* Does the profile ask for something that only a control group can bound? */
-bool cgroup_wanted(const struct profile *p);
-
 /*
  * Makes the groups and sets the limits. `processes` is one more than the profile says, for pid 1 of the box.
  * run_id: of the group's name. for_ebpf: a v2 group is needed too.
@@ -60,12 +57,6 @@ int cgroup_into_fd(const struct cgroup *cg);
 
 /* v2: the group that eBPF programs are attached to; -1 where there is none. Stays cg's. */
 int cgroup_ebpf_fd(const struct cgroup *cg);
-
-/*
- * Puts a process (pid 1 of the box, before it forks) into the groups that CLONE_INTO_CGROUP does not cover: v1's, and
- * v2's too unless into_v2 says that clone3 did that. Return: 0 or -errno with the group named.
- */
-int cgroup_add(const struct cgroup *cg, pid_t pid, bool into_v2, struct err *e);
 
 /*
  * A descriptor that epoll reports, with *events, when something in the group ran out of memory; -1 where this kernel has
