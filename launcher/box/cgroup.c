@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "box/cgroup_dir.h"
 #include "box/cgroup_find.h"
+#include "box/cgroup_parent.h"
 #include "sys/fd.h"
 
 #include "base/banned.h"
@@ -23,143 +24,18 @@
 #define CPU_QUOTA_MIN_US 1000U
 
 static const struct {
-	const char *key, *controller;
+	const char *key;
 	enum cgroup_tree tree;
 } limits[CGROUP_LIMITS] = {
-	[CGROUP_MEMORY] = {"memory", "memory", TREE_MEMORY},
-	[CGROUP_PROCESSES] = {"processes", "pids", TREE_PIDS},
-	[CGROUP_CPUS] = {"cpus", "cpu", TREE_CPU},
+	[CGROUP_MEMORY] = {"memory", TREE_MEMORY},
+	[CGROUP_PROCESSES] = {"processes", TREE_PIDS},
+	[CGROUP_CPUS] = {"cpus", TREE_CPU},
 };
 
 static unsigned limits_asked(const struct profile *p)
 {
 	return (p->limits.memory.bytes ? 1U << CGROUP_MEMORY : 0) | (p->limits.processes.n ? 1U << CGROUP_PROCESSES : 0) |
 	       (p->limits.cpus.milli ? 1U << CGROUP_CPUS : 0);
-}
-
-/* --- the parent of a v2 group --- */
-
-static bool file_has_word(const char *dir, const char *file, const char *word)
-{
-	cleanup_free char *path = mem_printf("%s/%s", dir, file), *text = NULL;
-	size_t len = strlen(word);
-
-	if (fd_read_file(AT_FDCWD, path, 4096, &text, NULL) < 0)
-		return false;
-	for (char *p = text; *p;) {
-		size_t n = strcspn(p, " \n");
-
-		if (n == len && memcmp(p, word, n) == 0)
-			return true;
-		p += n;
-		p += strspn(p, " \n");
-	}
-	return false;
-}
-
-/* Can groups be made here, and processes be moved to them? The second needs the common ancestor's cgroup.procs. */
-static int v2_parent_usable(const char *dir)
-{
-	cleanup_free char *procs = mem_printf("%s/cgroup.procs", dir);
-
-	if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0 || faccessat(AT_FDCWD, procs, W_OK, AT_EACCESS) < 0)
-		return -errno;
-	return 0;
-}
-
-/*
- * May controllers be turned on for what lies beneath? Not where the group has processes itself, unless it is the root, which has
- * no cgroup.type (cgroups(7), "no internal processes"). The kernel refuses that for memory only: for pids and cpu it turns the
- * group into a threaded one, which no process can then be moved beneath, and it stays so [seen on 6.1].
- */
-static bool v2_may_enable(const char *dir)
-{
-	cleanup_free char *type = mem_printf("%s/cgroup.type", dir), *procs = mem_printf("%s/cgroup.procs", dir), *text = NULL;
-
-	if (faccessat(AT_FDCWD, type, F_OK, 0) < 0)
-		return errno == ENOENT;
-	return fd_read_file(AT_FDCWD, procs, 1 << 20, &text, NULL) == 0 && !*text;
-}
-
-/*
- * Which of the asked limits a group beneath `dir` can have; turns their controllers on (they stay on: others may use them
- * by then).
- */
-static unsigned v2_enable(const char *dir, unsigned asked, int *why)
-{
-	bool may = v2_may_enable(dir);
-	unsigned can = 0;
-
-	for (int i = 0; i < CGROUP_LIMITS; i++) {
-		cleanup_free char *path = mem_printf("%s/cgroup.subtree_control", dir);
-		char word[32];
-		int r = 0;
-
-		if (!(asked & 1U << i))
-			continue;
-		if (!file_has_word(dir, "cgroup.controllers", limits[i].controller)) {
-			*why = -ENODEV;
-			continue;
-		}
-		snprintf(word, sizeof(word), "+%s", limits[i].controller);
-		if (!file_has_word(dir, "cgroup.subtree_control", limits[i].controller))
-			r = may ? fd_write_file(AT_FDCWD, path, word) : -EBUSY;
-		if (r == 0)
-			can |= 1U << i;
-		else
-			*why = r;
-	}
-	return can;
-}
-
-static void v2_explain(const char *dir, int why, char *text, size_t len)
-{
-	if (why == -EACCES || why == -EPERM || why == -EROFS)
-		snprintf(text, len, "%.80s is not writable for this user; `systemd-run --user --scope -p Delegate=yes` gives one that is",
-			 dir);
-	else if (why == -EBUSY)
-		snprintf(text, len, "%.80s has processes of its own; `systemd-run --user --scope` gives a group beside it", dir);
-	else if (why == -ENODEV)
-		snprintf(text, len, "%.80s was given no such controller; its Delegate= says which", dir);
-	else
-		snprintf(text, len, "%.80s: %s", dir, strerrordesc_np(-why));
-}
-
-/*
- * The caller's own group, else the group above it (a sibling): systemd's user manager owns the slices that its scopes lie
- * in, and a scope has processes itself. Return: the parent, fresh, and in *can what it bounds; NULL and why.
- */
-static char *v2_parent(const char *own, unsigned asked, unsigned *can, int *why)
-{
-	cleanup_free char *above = mem_strdup(own);
-	char *slash = strrchr(above, '/');
-	bool usable = false;
-	int r = v2_parent_usable(own);
-
-	*can = 0;
-	*why = r;
-	if (r == 0) {
-		usable = true;
-		*can = v2_enable(own, asked, why);
-		if (*can == asked)
-			return mem_strdup(own);
-	}
-	if (slash && slash != above) {
-		bool v2 = false;
-		cleanup_fd int fd = -1;
-
-		*slash = '\0';
-		fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		if (fd >= 0 && cgroup_is_cgroupfs(fd, &v2) && v2 && v2_parent_usable(above) == 0) {
-			unsigned more = v2_enable(above, asked, why);
-
-			if (!usable || __builtin_popcount(more) > __builtin_popcount(*can)) {
-				*can = more;
-				return steal_ptr(&above);
-			}
-		}
-	}
-	return usable ? mem_strdup(own) : NULL;
 }
 
 /* --- setting the limits --- */
@@ -232,7 +108,7 @@ static void limit_set(struct cgroup *cg, struct cgroup_dir *d, const struct prof
 		return;
 	}
 	if (r < 0) {
-		snprintf(cg->why_not[limit], sizeof(cg->why_not[limit]), "%.100s: %s: %s", d->path, limits[limit].controller,
+		snprintf(cg->why_not[limit], sizeof(cg->why_not[limit]), "%.100s: %s: %s", d->path, cgroup_controllers[limit],
 			 strerrordesc_np(-r));
 		return;
 	}
@@ -276,7 +152,7 @@ static void create_v2(struct cgroup *cg, const struct cgroup_trees *trees, const
 		snprintf(cg->why_no_v2, sizeof(cg->why_no_v2), "no cgroup v2 tree is mounted that shows this process");
 		return;
 	}
-	parent = v2_parent(own, cg->asked, &can, &why);
+	parent = cgroup_parent(own, cg->asked, &can, &why);
 	if (parent && (can || wanted)) {
 		d = group_add(cg, parent, name, &why);
 		for (int i = 0; d && i < CGROUP_LIMITS; i++)
@@ -289,10 +165,10 @@ static void create_v2(struct cgroup *cg, const struct cgroup_trees *trees, const
 		}
 	}
 	if (cgroup_into_fd(cg) < 0)
-		v2_explain(own, why ?: -EACCES, cg->why_no_v2, sizeof(cg->why_no_v2));
+		cgroup_parent_explain(own, why ?: -EACCES, cg->why_no_v2, sizeof(cg->why_no_v2));
 	for (int i = 0; i < CGROUP_LIMITS; i++)
 		if (cg->asked & ~cg->bounded & 1U << i && !cg->why_not[i][0])
-			v2_explain(own, why ?: -ENODEV, cg->why_not[i], sizeof(cg->why_not[i]));
+			cgroup_parent_explain(own, why ?: -ENODEV, cg->why_not[i], sizeof(cg->why_not[i]));
 }
 
 static void create_v1(struct cgroup *cg, const struct cgroup_trees *trees, const struct profile *p, const char *name)
@@ -343,7 +219,7 @@ static int create_check(struct cgroup *cg, const struct profile *p, struct err *
 			continue;
 		if (!cg->why_not[i][0])
 			snprintf(cg->why_not[i], sizeof(cg->why_not[i]), "no cgroup tree with the %s controller is mounted",
-				 limits[i].controller);
+				 cgroup_controllers[i]);
 		if (p->limits.cgroup.v == MECHANISM_REQUIRE)
 			return err_set(e, ENOTSUP, "[limits] %s cannot be bounded, and cgroup = require: %s", limits[i].key,
 				       cg->why_not[i]);
