@@ -24,7 +24,7 @@ endif
 say = @printf '  %-8s %s\n'
 
 ALL_CPPFLAGS = -Ilauncher -I. -I$(BUILD) -DHAVE_CONFIG_H -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 \
-	-DPROFILES_DIR='"$(datadir)/profiles"' $(DEPS_CFLAGS) $(BPF_CFLAGS) $(CPPFLAGS)
+	-DPROFILES_DIR='"$(datadir)/profiles"' $(DEPS_CFLAGS) $(BPF_CFLAGS) $(SYSTEMD_CFLAGS) $(CPPFLAGS)
 ALL_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith \
 	-Wwrite-strings -Wformat=2 $(HARDEN_CFLAGS) $(CFLAGS)
 ALL_LDFLAGS = $(HARDEN_LDFLAGS) $(LDFLAGS)

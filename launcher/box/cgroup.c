@@ -16,12 +16,14 @@
 #include "box/cgroup_dir.h"
 #include "box/cgroup_find.h"
 #include "box/cgroup_parent.h"
+#include "box/cgroup_systemd.h"
 #include "sys/fd.h"
 
 #include "base/banned.h"
 
 #define CPU_PERIOD_US 100000U /* the kernel's default; quotas are per period */
 #define CPU_QUOTA_MIN_US 1000U
+#define SYSTEMD_TIMEOUT_MS 5000
 
 static const struct {
 	const char *key;
@@ -140,10 +142,44 @@ static struct cgroup_dir *group_add(struct cgroup *cg, const char *parent, const
 	return d;
 }
 
-static void create_v2(struct cgroup *cg, const struct cgroup_trees *trees, const struct profile *p, const char *name, bool wanted)
+/* Fresh; then *own is set to it too. NULL where it gives none. */
+static char *parent_by_systemd(struct cgroup *cg, const char *run_id, char **own, unsigned *can, int *why)
 {
-	const char *own = trees->own[TREE_V2];
-	cleanup_free char *parent = NULL;
+	struct err e = {0};
+	char *scope = cgroup_systemd_scope(run_id, SYSTEMD_TIMEOUT_MS, &e);
+
+	if (!scope) {
+		snprintf(cg->why_no_systemd, sizeof(cg->why_no_systemd), "%.250s", e.msg);
+		return NULL;
+	}
+	cg->by_systemd = true;
+	*can = cgroup_enable(scope, cg->asked, why);
+	free(*own);
+	*own = mem_strdup(scope);
+	return scope;
+}
+
+/* Could a v2 group bound these? A controller is in one tree alone. */
+static bool in_v2(const struct cgroup_trees *trees, unsigned asked)
+{
+	for (int i = 0; i < CGROUP_LIMITS; i++)
+		if (asked & 1U << i && !trees->own[limits[i].tree])
+			return true;
+	return false;
+}
+
+static void explain_v2(const struct cgroup *cg, const char *own, int why, char *text, size_t len)
+{
+	char own_text[CGROUP_WHY_MAX - 256 - 32];
+
+	cgroup_parent_explain(own, why, own_text, sizeof(own_text));
+	snprintf(text, len, "%s%s%s", own_text, *cg->why_no_systemd ? "; systemd --user gives no other: " : "", cg->why_no_systemd);
+}
+
+static void create_v2(struct cgroup *cg, const struct cgroup_trees *trees, const struct profile *p, const char *run_id, bool wanted)
+{
+	cleanup_free char *own = trees->own[TREE_V2] ? mem_strdup(trees->own[TREE_V2]) : NULL, *parent = NULL;
+	cleanup_free char *name = mem_printf(CGROUP_PREFIX "%s", run_id);
 	struct cgroup_dir *d;
 	unsigned can = 0;
 	int why = 0;
@@ -152,7 +188,18 @@ static void create_v2(struct cgroup *cg, const struct cgroup_trees *trees, const
 		snprintf(cg->why_no_v2, sizeof(cg->why_no_v2), "no cgroup v2 tree is mounted that shows this process");
 		return;
 	}
-	parent = cgroup_parent(own, cg->asked, &can, &why);
+	parent = cgroup_parent(own, cg->asked, false, &can, &why);
+	if (in_v2(trees, cg->asked & ~can)) {
+		bool again = why == -EAGAIN;
+		char *other = parent_by_systemd(cg, run_id, &own, &can, &why);
+
+		if (!other && again)
+			other = cgroup_parent(own, cg->asked, true, &can, &why);
+		if (other) {
+			free(parent);
+			parent = other;
+		}
+	}
 	if (parent && (can || wanted)) {
 		d = group_add(cg, parent, name, &why);
 		for (int i = 0; d && i < CGROUP_LIMITS; i++)
@@ -165,10 +212,10 @@ static void create_v2(struct cgroup *cg, const struct cgroup_trees *trees, const
 		}
 	}
 	if (cgroup_into_fd(cg) < 0)
-		cgroup_parent_explain(own, why ?: -EACCES, cg->why_no_v2, sizeof(cg->why_no_v2));
+		explain_v2(cg, own, why ?: -EACCES, cg->why_no_v2, sizeof(cg->why_no_v2));
 	for (int i = 0; i < CGROUP_LIMITS; i++)
 		if (cg->asked & ~cg->bounded & 1U << i && !cg->why_not[i][0])
-			cgroup_parent_explain(own, why ?: -ENODEV, cg->why_not[i], sizeof(cg->why_not[i]));
+			explain_v2(cg, own, why ?: -ENODEV, cg->why_not[i], sizeof(cg->why_not[i]));
 }
 
 static void create_v1(struct cgroup *cg, const struct cgroup_trees *trees, const struct profile *p, const char *name)
@@ -245,7 +292,7 @@ int cgroup_create(const struct profile *p, const char *run_id, bool for_ebpf, st
 	r = cgroup_find(&trees, e);
 	if (r < 0)
 		return r;
-	create_v2(out, &trees, p, name, for_ebpf || out->asked);
+	create_v2(out, &trees, p, run_id, for_ebpf || out->asked);
 	create_v1(out, &trees, p, name);
 	create_freezer(out, &trees, name);
 	cgroup_trees_free(&trees);

@@ -6,7 +6,8 @@
  * nested-namespaces = yes can mount cgroupfs and, its uid being the owner's, write what it sees; a cgroup namespace
  * that it makes begins at its own group, so what it sees is `box` and not the limits.
  *
- * cgroup v2 where the controllers are there, v1 hierarchies where they are mounted; with v1 also a group in the v2 tree
+ * cgroup v2 where the controllers are there and the caller may write, be it in a scope that his systemd --user makes for the run
+ * (box/cgroup_systemd.h); v1 hierarchies where they are mounted; with v1 also a group in the v2 tree
  * without controllers, if there is one, for eBPF and for killing all at once.
  *
  * Everything here parses /proc/self/mountinfo: not on the way of a run that asks for no limit.
@@ -26,6 +27,7 @@
 enum cgroup_limit { CGROUP_MEMORY, CGROUP_PROCESSES, CGROUP_CPUS, CGROUP_LIMITS };
 
 #define CGROUP_DIRS_MAX 5
+#define CGROUP_WHY_MAX 448
 
 struct cgroup_dir {
 	char *path;           /* PARENT/agentbox-RUNID, absolute; owned */
@@ -39,8 +41,10 @@ struct cgroup {
 	struct cgroup_dir v[CGROUP_DIRS_MAX];
 	size_t n; /* 0: no group was made */
 	unsigned asked, bounded; /* 1 << enum cgroup_limit */
-	char why_not[CGROUP_LIMITS][192]; /* for each that was asked and is not bounded: why, and how to mend it */
-	char why_no_v2[192];     /* where eBPF needs a v2 group and there is none */
+	bool by_systemd;         /* below a scope of systemd --user; then this process is in it too */
+	char why_no_systemd[256]; /* it was asked and gave none */
+	char why_not[CGROUP_LIMITS][CGROUP_WHY_MAX]; /* for each that was asked and is not bounded: why, and how to mend it */
+	char why_no_v2[CGROUP_WHY_MAX];     /* where eBPF needs a v2 group and there is none */
 	int oom_fd, oom_file;    /* of cgroup_watch_oom; -1: none */
 };
 
@@ -103,7 +107,9 @@ struct cgroup_host {
 	bool v1, v2;                    /* mounted */
 	bool can[CGROUP_LIMITS];        /* a run could bound it */
 	bool v2_group;                  /* a run could have a v2 group (eBPF) */
-	char why_not[CGROUP_LIMITS][192];
+	bool by_systemd;                /* it would, or why it would not, by a scope of systemd --user */
+	char why_no_systemd[256];
+	char why_not[CGROUP_LIMITS][CGROUP_WHY_MAX];
 	char own_v2[256];               /* the caller's own v2 group's directory, or "" */
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "box/cgroup_dir.h"
 #include "sys/fd.h"
 
@@ -59,11 +60,7 @@ static bool v2_may_enable(const char *dir)
 	return fd_read_file(AT_FDCWD, procs, 1 << 20, &text, NULL) == 0 && !*text;
 }
 
-/*
- * Which of the asked limits a group beneath `dir` can have; turns their controllers on (they stay on: others may use them
- * by then).
- */
-static unsigned v2_enable(const char *dir, unsigned asked, int *why)
+unsigned cgroup_enable(const char *dir, unsigned asked, int *why)
 {
 	bool may = v2_may_enable(dir);
 	unsigned can = 0;
@@ -93,17 +90,27 @@ static unsigned v2_enable(const char *dir, unsigned asked, int *why)
 void cgroup_parent_explain(const char *dir, int why, char *text, size_t len)
 {
 	if (why == -EACCES || why == -EPERM || why == -EROFS)
-		snprintf(text, len, "%.80s is not writable for this user; `systemd-run --user --scope -p Delegate=yes` gives one that is",
-			 dir);
+		snprintf(text, len, "%.80s is not writable for this user", dir);
 	else if (why == -EBUSY)
-		snprintf(text, len, "%.80s has processes of its own; `systemd-run --user --scope` gives a group beside it", dir);
+		snprintf(text, len, "%.80s has processes of its own", dir);
 	else if (why == -ENODEV)
 		snprintf(text, len, "%.80s was given no such controller; its Delegate= says which", dir);
 	else
 		snprintf(text, len, "%.80s: %s", dir, strerrordesc_np(-why));
 }
 
-char *cgroup_parent(const char *own, unsigned asked, unsigned *can, int *why)
+/* What is a slice of systemd's has its name (systemd.slice(5)). */
+static bool keeps_controllers(const char *dir, unsigned asked)
+{
+	if (!str_has_suffix(dir, ".slice"))
+		return true;
+	for (int i = 0; i < CGROUP_LIMITS; i++)
+		if (asked & 1U << i && !file_has_word(dir, "cgroup.subtree_control", cgroup_controllers[i]))
+			return false;
+	return true;
+}
+
+char *cgroup_parent(const char *own, unsigned asked, bool slices, unsigned *can, int *why)
 {
 	cleanup_free char *above = mem_strdup(own);
 	char *slash = strrchr(above, '/');
@@ -114,7 +121,7 @@ char *cgroup_parent(const char *own, unsigned asked, unsigned *can, int *why)
 	*why = r;
 	if (r == 0) {
 		usable = true;
-		*can = v2_enable(own, asked, why);
+		*can = cgroup_enable(own, asked, why);
 		if (*can == asked)
 			return mem_strdup(own);
 	}
@@ -125,8 +132,12 @@ char *cgroup_parent(const char *own, unsigned asked, unsigned *can, int *why)
 		*slash = '\0';
 		fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		if (fd >= 0 && cgroup_is_cgroupfs(fd, &v2) && v2 && v2_parent_usable(above) == 0) {
-			unsigned more = v2_enable(above, asked, why);
+			unsigned more = 0;
 
+			if (slices || keeps_controllers(above, asked))
+				more = cgroup_enable(above, asked, why);
+			else
+				*why = -EAGAIN;
 			if (!usable || __builtin_popcount(more) > __builtin_popcount(*can)) {
 				*can = more;
 				return steal_ptr(&above);

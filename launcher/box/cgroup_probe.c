@@ -36,6 +36,8 @@ void cgroup_probe(struct cgroup_host *out)
 			snprintf(out->why_not[i], sizeof(out->why_not[i]), "%s", cg.why_not[i]);
 		}
 		out->v2_group = cgroup_ebpf_fd(&cg) >= 0;
+		out->by_systemd = cg.by_systemd;
+		snprintf(out->why_no_systemd, sizeof(out->why_no_systemd), "%s", cg.why_no_systemd);
 	}
 	cgroup_remove(&cg, 500, NULL);
 	cgroup_close(&cg);

@@ -254,7 +254,25 @@ static const char *cgroup_mend(const struct cgroup_host *h)
 		return "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1); v1 cannot be used without root";
 	if (in_container())
 		return "give the container its own writable cgroup tree (docker run --cgroupns=private, or privileged)";
-	return "start it in a delegated group: systemd-run --user --scope -p Delegate=yes agentbox run ...";
+	return "have systemd --user running, which gives groups: log in by libpam-systemd, with dbus installed, or loginctl enable-linger "
+	       "USER; and XDG_RUNTIME_DIR=/run/user/UID, where su or sudo dropped it";
+}
+
+static void doctor_delegation(struct doctor *d, const struct cgroup_host *h)
+{
+	bool all = true;
+
+	for (int i = 0; i < CGROUP_LIMITS; i++)
+		all = all && h->can[i];
+	if (h->by_systemd)
+		doctor_row(d, "delegation", false, DOCTOR_PRESENT, NULL, "systemd --user gives a run a scope of its own");
+	else if (all)
+		doctor_row(d, "delegation", false, DOCTOR_PRESENT, NULL, "not needed: this user may make control groups here");
+	else if (*h->why_no_systemd)
+		doctor_row(d, "delegation", false, DOCTOR_MISSING, cgroup_mend(h), "systemd --user gives no control group: %s",
+			   h->why_no_systemd);
+	else
+		doctor_row(d, "delegation", false, DOCTOR_MISSING, cgroup_mend(h), "no cgroup v2 tree with controllers");
 }
 
 static void doctor_cgroups(struct doctor *d)
@@ -273,6 +291,7 @@ static void doctor_cgroups(struct doctor *d)
 			doctor_row(d, limit_names[i], false, DOCTOR_MISSING, cgroup_mend(&h), "%s",
 				   h.why_not[i][0] ? h.why_not[i] : "no control groups are mounted");
 	}
+	doctor_delegation(d, &h);
 }
 
 static void doctor_bpf(struct doctor *d)

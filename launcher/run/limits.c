@@ -121,6 +121,15 @@ void limits_end_fields(const struct supervisor *s, json_t *end)
 		json_object_set_new(end, "processes", json_integer((json_int_t)(u->peak_processes ? u->peak_processes - 1 : 0)));
 }
 
+static const char *way(const struct cgroup *cg)
+{
+	bool v1 = false;
+
+	for (size_t i = 0; i < cg->n; i++)
+		v1 = v1 || (cg->v[i].controllers && !cg->v[i].v2);
+	return cg->by_systemd ? "systemd" : v1 ? "v1" : "v2";
+}
+
 json_t *limits_mechanism(const struct supervisor *s)
 {
 	static const char *const keys[CGROUP_LIMITS] = {"limits.memory", "limits.processes", "limits.cpus"};
@@ -128,6 +137,8 @@ json_t *limits_mechanism(const struct supervisor *s)
 	json_t *m = json_object(), *not_bounded = json_object();
 
 	json_object_set_new(m, "in_force", json_boolean(cg->bounded != 0));
+	if (cg->bounded)
+		json_object_set_new(m, "way", json_string(way(cg)));
 	if (!cg->asked)
 		json_object_set_new(m, "why", json_string("not asked for"));
 	for (int i = 0; i < CGROUP_LIMITS; i++)

@@ -17,4 +17,17 @@ for lib in /usr/lib/*/libbpf.so.1 /usr/lib64/libbpf.so.1; do
 		files=("$lib")
 	fi
 done
+# And systemd with D-Bus, where they are installed.
+systemd=$here/vm/systemd.sh
+for need in /lib/systemd/systemd /usr/bin/systemd-run /lib/systemd/system/dbus.service /usr/lib/systemd/user/dbus.service \
+	/usr/share/dbus-1/system.d/org.freedesktop.systemd1.conf; do
+	if [ ! -e "$need" ] && [ "$systemd" ]; then
+		echo "# control groups from systemd are not tested: there is no $need"
+		systemd=
+	fi
+done
+if ! grep -q 'libsystemd\.so\.0' "${AGENTBOX:?}"; then
+	systemd= # built without it
+fi
+export SYSTEMD=$systemd
 exec "$here/vm/boot" "${BUILD:?}/vm" "$here/vm/script.sh" ${files[@]+"${files[@]}"} 2>&1

@@ -97,4 +97,8 @@ is "$(sh /tmp/delegated 2>/tmp/out | tail -n 1)" 137 "user: limits hold in a del
 
 agentbox doctor >/tmp/out
 ok "doctor finds all that a box needs"
-echo "1..$n"
+if [ -e /test/systemd ]; then
+	echo "$n" >/test/count # it goes on from there
+else
+	echo "1..$n"
+fi
