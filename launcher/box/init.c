@@ -103,6 +103,19 @@ static void reset_signals(void)
 		syscall(SYS_rt_sigaction, sig, standard, NULL, sizeof(uint64_t));
 }
 
+/*
+ * Is no other process left? Whatever lost its parent is ours (or a subreaper's, which is a descendant of ours), so
+ * without children there is nobody. The others die with us, in the kernel.
+ */
+static bool is_alone(void)
+{
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
+		;
+	return pid < 0 && errno == ECHILD;
+}
+
 static void report_exit(const struct child_config *config, int status, const struct rusage *ru) __attribute__((noreturn));
 
 static void report_exit(const struct child_config *config, int status, const struct rusage *ru)
@@ -110,6 +123,7 @@ static void report_exit(const struct child_config *config, int status, const str
 	struct box_msg msg = {
 		.type = BOX_EXITED,
 		.wait_status = status,
+		.alone = is_alone(),
 		.user_us = (uint64_t)ru->ru_utime.tv_sec * 1000000 + (uint64_t)ru->ru_utime.tv_usec,
 		.system_us = (uint64_t)ru->ru_stime.tv_sec * 1000000 + (uint64_t)ru->ru_stime.tv_usec,
 		.max_rss_kb = (uint64_t)ru->ru_maxrss,

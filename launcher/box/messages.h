@@ -34,7 +34,7 @@ enum box_msg_type {
 	BOX_READY,      /* all is in force; with descriptors as `fds` says */
 	BOX_STARTED,    /* the command was executed */
 	BOX_NOT_EXEC,   /* errnum: execve of the command failed; pid 1 ends */
-	BOX_EXITED,     /* wait_status and usage of the command; pid 1 ends */
+	BOX_EXITED,     /* wait_status and usage of the command, `alone`; pid 1 ends */
 	/* to pid 1 */
 	BOX_GO,         /* start the command */
 	BOX_SIGNAL,     /* signum to the command, or to its process group */
@@ -54,6 +54,7 @@ struct box_msg {
 	uint32_t fds;
 	int32_t wait_status;
 	uint32_t signum, group;
+	uint32_t alone; /* no process but pid 1 is left in the box */
 	uint64_t user_us, system_us, max_rss_kb;
 };
 

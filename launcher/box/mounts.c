@@ -28,6 +28,7 @@ struct mounts {
 	dev_t own[OWN_MAX];
 	size_t n_own;
 	int parent;             /* the directory of the last destination, -1: none; most steps follow one in the same */
+	bool parent_is_own;
 	char parent_path[PATH_MAX];
 };
 
@@ -195,29 +196,43 @@ static int open_parent(struct mounts *m, const char *dest, const char **last)
 		m->parent = -1;
 		return r;
 	}
+	m->parent_is_own = is_own(m, m->parent);
 	return m->parent;
+}
+
+static int make_object(int parent, const char *name, bool is_dir, mode_t mode)
+{
+	int fd;
+
+	if (is_dir)
+		return mkdirat(parent, name, mode) < 0 ? -errno : 0;
+	fd = openat(parent, name, O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, mode);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
 }
 
 /* dest as a directory or a file, made where it is not there and its place is ours. mode: of a new one (the umask is 0). */
 static int make_dest(struct mounts *m, const char *dest, bool is_dir, mode_t mode)
 {
 	const char *last;
-	int parent, fd;
+	int parent, fd, r = -EROFS;
 
 	if (!dest[1])
 		return open_dest(m, ".", 0);
 	parent = open_parent(m, dest, &last);
 	if (parent < 0)
 		return parent;
+	/* Making it first saves looking in vain: most destinations are new. */
+	if (m->parent_is_own)
+		r = make_object(parent, last, is_dir, mode);
+	if (r < 0 && r != -EEXIST && r != -EROFS)
+		return r;
 	fd = sys_openat2(parent, last, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
-	if (fd >= 0 || errno != ENOENT)
-		return fd < 0 ? -errno : fd;
-	if (!is_own(m, parent))
-		return -EROFS;
-	if (is_dir)
-		return mkdirat(parent, last, mode) < 0 ? -errno : open_dest(m, dest, 0);
-	fd = openat(parent, last, O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, mode);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return errno == ENOENT ? -EROFS : -errno;
+	return fd;
 }
 
 /* --- attaching --- */
@@ -365,7 +380,8 @@ static int step_overlay(struct mounts *m, const struct mount_step *s, enum mount
 {
 	cleanup_fd int lower = -1, lower2 = -1, upper = -1, work = -1, mnt = -1;
 	char lower_text[72], upper_text[32], work_text[32];
-	const char *options[] = {"lowerdir", lower_text, "userxattr", NULL, "upperdir", upper_text, "workdir", work_text, NULL};
+	/* Pairs; the last place is for "volatile". */
+	const char *options[] = {"lowerdir", lower_text, "userxattr", NULL, "upperdir", upper_text, "workdir", work_text, NULL, NULL, NULL};
 	struct stat st;
 
 	*object = MOUNTS_SOURCE;
@@ -395,6 +411,9 @@ static int step_overlay(struct mounts *m, const struct mount_step *s, enum mount
 			return work;
 		fd_path(upper, upper_text);
 		fd_path(work, work_text);
+		/* Without it the last unmount writes out all of the layer's file system, whoever dirtied it (ovl_sync_fs). */
+		if (s->flags & MOUNT_VOLATILE)
+			options[8] = "volatile";
 	} else {
 		options[4] = NULL;
 	}
@@ -413,7 +432,7 @@ static int step_file(struct mounts *m, const struct mount_step *s, enum mounts_o
 	parent = open_parent(m, s->dest, &last);
 	if (parent < 0)
 		return parent;
-	if (!is_own(m, parent))
+	if (!m->parent_is_own)
 		return -EROFS;
 	fd = openat(parent, last, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, s->mode);
 	if (fd < 0)
@@ -430,7 +449,7 @@ static int step_symlink(struct mounts *m, const struct mount_step *s, enum mount
 	parent = open_parent(m, s->dest, &last);
 	if (parent < 0)
 		return parent;
-	if (!is_own(m, parent))
+	if (!m->parent_is_own)
 		return -EROFS;
 	return symlinkat(s->source, parent, last) < 0 ? -errno : 0;
 }

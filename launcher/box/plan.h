@@ -42,6 +42,7 @@ enum mount_flags {
 	MOUNT_NODEV = 1 << 2,
 	MOUNT_NOEXEC = 1 << 3,
 	MOUNT_FLAT = 1 << 4,      /* without the mounts beneath the source */
+	MOUNT_VOLATILE = 1 << 6, /* MOUNT_OVERLAY: its layer goes with the run, so nothing of it has to reach the disk */
 	MOUNT_WRITABLE_HOST = 1 << 5, /* the command can write to the host here: for Landlock and for the lint of the plan */
 };
 

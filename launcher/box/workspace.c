@@ -171,7 +171,7 @@ static int add_submounts(struct plan *plan, const char *source, const char *dest
 	return r;
 }
 
-/* A directory of the host as a copy-on-write view at dest; its changes go to run_dir/NAME. */
+/* A directory of the host as a copy-on-write view at dest; its changes go to run_dir/NAME-layer. */
 static int add_overlay(struct plan *plan, const char *source, const char *dest, const char *name, struct origin from,
 		       const struct run_host *host, struct err *e)
 {
@@ -187,12 +187,11 @@ static int add_overlay(struct plan *plan, const char *source, const char *dest, 
 		return err_errno(e, errno, "%s", source);
 	s = plan_add(plan, MOUNT_OVERLAY, mem_strdup(dest), from);
 	s->source = mem_strdup(source);
-	s->flags = MOUNT_NODEV;
+	s->flags = MOUNT_NODEV | MOUNT_VOLATILE;
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
-	s->upper = mem_printf("%s/%s/upper", host->run_dir, name);
-	s->work = mem_printf("%s/%s/work", host->run_dir, name);
-	strv_take(&plan->make_dirs, mem_printf("%s/%s", host->run_dir, name));
+	s->upper = mem_printf("%s/%s-layer", host->run_dir, name);
+	s->work = mem_printf("%s/%s-work", host->run_dir, name);
 	strv_add(&plan->make_dirs, s->upper);
 	strv_add(&plan->make_dirs, s->work);
 	return add_submounts(plan, source, dest, host, e);
@@ -225,7 +224,7 @@ static int add_repo(struct plan *plan, const struct profile *profile, const stru
 	if (r < 0)
 		return r;
 	if (plan->repo_mode == REPO_OVERLAY)
-		plan->repo_upper = mem_printf("%s/repo/upper", host->run_dir);
+		plan->repo_upper = mem_printf("%s/repo-layer", host->run_dir);
 	/* git finds the real git directory by the absolute path that `.git` names. */
 	r = git_common_dir(plan->repo, &common, e);
 	if (r < 0 || !common)

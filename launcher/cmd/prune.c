@@ -146,10 +146,6 @@ static int prune_main(int argc, char **argv)
 		return cmd_fail(STATUS_REFUSED, &e);
 	for (size_t i = ids.n; i > 0; i--)
 		prune_run(&w, ids.v[i - 1]);
-	if (!w.dry_run && state_sweep(state, &e) < 0) {
-		w.failed++;
-		cmd_fail(STATUS_FAULT, &e);
-	}
 	printf("%llu %s, %llu kept\n", (unsigned long long)w.removed, w.dry_run ? "to remove" : "removed",
 	       (unsigned long long)(w.kept + w.failed));
 	return cmd_finish(w.failed ? STATUS_FAULT : STATUS_OK);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -50,15 +51,32 @@ int dirs_make(struct supervisor *s, struct err *e)
 	return fd < 0 ? err_errno(e, errno, "%s/events.jsonl", s->run_path) : fd;
 }
 
-#define RESERVE_BYTES (256 << 10)
+#define RESERVE_BYTES (1 << 20)
+#define RESERVE_PART (256 << 10) /* for one run; FULL_BYTES: what is as good as nothing */
+#define FULL_BYTES (1 << 20)
 
-int dirs_reserve(const char *run_path)
+int dirs_reserve(int state)
 {
-	cleanup_fd int fd = open(run_path, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	cleanup_fd int fd = openat(state, "reserve", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	struct stat st;
 
-	if (fd < 0 || fallocate(fd, 0, 0, RESERVE_BYTES) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -1;
+	if ((st.st_size < RESERVE_BYTES || st.st_blocks < RESERVE_BYTES / 512) && fallocate(fd, 0, 0, RESERVE_BYTES) < 0)
 		return -1;
 	return steal_fd(&fd);
+}
+
+void dirs_use_reserve(int reserve, bool failed)
+{
+	struct statvfs fs;
+	struct stat st;
+
+	if (reserve < 0 || fstatvfs(reserve, &fs) < 0 || (!failed && fs.f_bavail * fs.f_frsize >= FULL_BYTES))
+		return;
+	/* What cannot be freed is missed where the record is written, and said there. */
+	if (fstat(reserve, &st) == 0 && st.st_size && ftruncate(reserve, st.st_size > RESERVE_PART ? st.st_size - RESERVE_PART : 0) < 0)
+		return;
 }
 
 static int remove_path(const char *path, struct err *e)

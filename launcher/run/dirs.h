@@ -9,10 +9,15 @@
 int dirs_make(struct supervisor *s, struct err *e);
 
 /*
- * Holds disk space for the end of the record, so that a box which fills the disk (its layer, its artifacts) does not keep its
- * own end out of it. Return: a descriptor, whose close gives the space free; -1 where the file system has no such thing.
+ * Disk space for the ends of records, so that a box which fills the disk (its layer, its artifacts) does not keep its own
+ * end out of it: the state directory's file "reserve", which stays, as taking and freeing space for each run costs more
+ * than a short run (a disk's discard). Made or filled up again by the run that finds it short.
+ * Return: a descriptor; -1 where the file system has no such thing.
  */
-int dirs_reserve(const char *run_path);
+int dirs_reserve(int state);
+
+/* Gives a part of it free if the disk is full or, as `failed` says, a write has failed already. */
+void dirs_use_reserve(int reserve, bool failed);
 
 /*
  * Removes what the box could write and nothing needs any more: layers, work directories, skeletons, leftovers. The record

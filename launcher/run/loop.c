@@ -324,6 +324,7 @@ static int on_message(struct supervisor *s, const struct box_msg *msg, const int
 	case BOX_EXITED:
 		s->command_ended = true;
 		s->exited = *msg;
+		s->box_empty = msg->alone;
 		return 0;
 	default:
 		return err_set(e, EPROTO, "the box sent a message that makes no sense (type %u)", msg->type);
@@ -466,21 +467,22 @@ static int loop_start(struct supervisor *s, struct err *e)
 	return r;
 }
 
-/* Waits until pid 1 has been reaped: then nothing of the box runs any more. */
-static void reap_init(struct supervisor *s)
+void loop_reap_init(struct supervisor *s)
 {
 	siginfo_t info;
 
+	if (s->init_pidfd < 0 || s->init_reaped)
+		return;
 	while (waitid(P_PIDFD, (id_t)s->init_pidfd, &info, WEXITED) < 0 && errno == EINTR)
 		;
-	s->init_gone = true;
+	s->init_gone = s->init_reaped = true;
 }
 
 int loop_run(struct supervisor *s, struct err *e)
 {
 	int r = loop_start(s, e);
 
-	while (r == 0 && !s->init_gone) {
+	while (r == 0 && !s->init_gone && !s->box_empty) {
 		struct epoll_event events[8];
 		int n = epoll_wait(s->epoll, events, 8, -1);
 
@@ -493,7 +495,9 @@ int loop_run(struct supervisor *s, struct err *e)
 		r = drain_control(s, e);
 	if (r < 0)
 		kill_box(s);
-	reap_init(s);
+	/* Where only pid 1 was left, its namespaces come down while the record is made (record_end waits for it). */
+	if (r < 0 || !s->box_empty)
+		loop_reap_init(s);
 	terminal_finish(&s->terminal);
 	return r;
 }

@@ -349,6 +349,8 @@ int record_end(struct supervisor *s, struct err *e)
 		keep_first(&first, e, record_changes(s, &err), &err);
 		keep_first(&first, e, record_artifacts(s, end, &err), &err);
 	}
+	/* "Ended" is said when nothing is left. */
+	loop_reap_init(s);
 	json_object_set_new(end, "reason", json_string(reason_name(s->reason)));
 	outcome_fields(s, end);
 	json_object_set_new(end, "status", json_integer(s->status));

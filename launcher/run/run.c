@@ -63,7 +63,7 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 static void supervisor_free(struct supervisor *s)
 {
 	int *fds[] = {&s->state, &s->run_dir, &s->init_pidfd, &s->control, &s->seccomp_listener, &s->epoll,
-		      &s->signals, &s->parent_pidfd, &s->deadline};
+		      &s->signals, &s->parent_pidfd, &s->deadline, &s->reserve};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
 		cleanup_fd_p(fds[i]);
@@ -299,12 +299,13 @@ static void finish(struct supervisor *s)
 {
 	struct err e = {0};
 
-	cleanup_fd_p(&s->reserve);
+	dirs_use_reserve(s->reserve, s->error.code == ENOSPC || s->error.code == EDQUOT);
 	if (s->logging && record_end(s, &e) < 0) {
 		fprintf(stderr, "agentbox: the record of run %s is not whole: %s\n", s->id, e.msg);
 		if (s->status == 0)
 			s->status = 125;
 	}
+	loop_reap_init(s);
 	if (limits_remove(s, &e) < 0)
 		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
 	if (s->run_dir >= 0 && dirs_remove(s, &e) < 0)
@@ -378,7 +379,7 @@ static int prepare(struct supervisor *s, struct err *e)
 	if (r < 0)
 		return r;
 	event_log_init(&s->log, r, s->id, s->plan.task_id);
-	s->reserve = dirs_reserve(s->run_path);
+	s->reserve = dirs_reserve(s->state);
 	s->log.copy_fd = s->options->event_fd;
 	s->logging = true;
 	/* What prune must know of is in the record before it can be left behind. */
@@ -395,13 +396,10 @@ static int prepare(struct supervisor *s, struct err *e)
 /* The box was made, but something failed before its loop began. */
 static void abandon_box(struct supervisor *s)
 {
-	siginfo_t info;
-
 	if (s->init_pidfd < 0)
 		return;
 	pidfd_send_signal(s->init_pidfd, SIGKILL, NULL, 0);
-	while (waitid(P_PIDFD, (id_t)s->init_pidfd, &info, WEXITED) < 0 && errno == EINTR)
-		;
+	loop_reap_init(s);
 }
 
 /* A run that was refused has a record too, if there is a place for it. */

@@ -132,37 +132,43 @@ int state_run_create(int state, char *id, struct err *e)
 		return runs;
 	for (int tries = 0; tries < 16; tries++) {
 		cleanup_fd int fd = -1;
-		char hidden[STATE_ID_MAX + 1];
+		struct stat st;
 
 		if (state_id_make(id) < 0)
 			return err_set(e, EIO, "no random bytes from the kernel for the run's id");
-		/*
-		 * Locked under a name that no list shows, then named: a `ps` or `prune` never meets a run that is new
-		 * and seems lost, and its lock test cannot get in before ours.
-		 */
-		snprintf(hidden, sizeof(hidden), ".%s", id);
-		if (mkdirat(runs, hidden, 0700) < 0) {
+		if (mkdirat(runs, id, 0700) < 0) {
 			if (errno == EEXIST)
 				continue;
 			return err_errno(e, errno, "cannot create the run's directory in the state directory");
 		}
-		fd = openat(runs, hidden, OPEN_DIR);
-		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) {
-			err_errno(e, errno, "cannot lock the run's directory");
-			unlinkat(runs, hidden, AT_REMOVEDIR);
-			return -e->code;
-		}
-		if (renameat2(runs, hidden, runs, id, RENAME_NOREPLACE) == 0)
+		fd = openat(runs, id, OPEN_DIR);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink)
 			return steal_fd(&fd);
-		if (errno == EEXIST) {
-			unlinkat(runs, hidden, AT_REMOVEDIR);
-			continue;
-		}
-		err_errno(e, errno, "cannot name the run's directory");
-		unlinkat(runs, hidden, AT_REMOVEDIR);
-		return -e->code;
+		/* A `prune` that came between took it for a lost one, which it removes: then another is made. */
+		if (fd < 0 && errno != ENOENT)
+			return err_errno(e, errno, "cannot open the run's directory");
 	}
 	return err_set(e, EEXIST, "no free id for the run");
+}
+
+#define NEW_RUN_MS 10000
+
+/*
+ * A run is made and then locked: one of the last seconds that has neither a lock nor a file is on its way between the two,
+ * which takes microseconds, and is nobody's to list.
+ */
+static bool state_is_unborn(int runs, const char *id)
+{
+	struct timespec now;
+	cleanup_fd int fd = -1;
+	int64_t made_ms, now_ms;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	if (state_id_time_ms(id, &made_ms) < 0 || now_ms - made_ms > NEW_RUN_MS)
+		return false;
+	fd = openat(runs, id, OPEN_DIR);
+	return fd >= 0 && !state_run_is_live(fd) && faccessat(fd, "events.jsonl", F_OK, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
 static int state_compare(const void *a, const void *b)
@@ -184,7 +190,8 @@ int state_run_list(int state, struct strv *ids, struct err *e)
 		return err_errno(e, errno, "cannot read runs/ in the state directory");
 	steal_fd(&fd);
 	while (errno = 0, (d = readdir(dir)))
-		if (state_is_id(d->d_name) && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN))
+		if (state_is_id(d->d_name) && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN) &&
+		    !state_is_unborn(dirfd(dir), d->d_name))
 			strv_add(ids, d->d_name);
 	if (errno)
 		return err_errno(e, errno, "cannot read runs/ in the state directory");
@@ -313,34 +320,6 @@ int state_run_remove(int state, const char *id, struct err *e)
 	if (!state_is_id(id))
 		return err_set(e, EINVAL, "not a run's id");
 	return tree_remove(runs, id, e);
-}
-
-int state_sweep(int state, struct err *e)
-{
-	cleanup_fd int runs = state_runs(state, e);
-	cleanup_dir DIR *dir = NULL;
-	const struct dirent *d;
-	int copy;
-
-	if (runs < 0)
-		return runs;
-	copy = openat(runs, ".", OPEN_DIR);
-	dir = copy < 0 ? NULL : fdopendir(copy);
-	if (!dir)
-		return err_errno(e, errno, "cannot read runs/ in the state directory");
-	while ((d = readdir(dir))) {
-		int64_t made_ms, now_ms = (int64_t)time(NULL) * 1000;
-
-		/*
-		 * An hour: the directory stands between its creation and its lock for microseconds, and is empty that
-		 * long.
-		 */
-		if (d->d_name[0] != '.' || !state_is_id(d->d_name + 1) || state_id_time_ms(d->d_name + 1, &made_ms) < 0)
-			continue;
-		if (now_ms - made_ms > 3600000)
-			unlinkat(runs, d->d_name, AT_REMOVEDIR);
-	}
-	return 0;
 }
 
 static int time_from_tm(const char *text, const char *format, const char **rest, int64_t *out_ms)

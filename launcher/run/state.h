@@ -32,7 +32,7 @@ int state_path(char **out, struct err *e);
 int state_open(struct err *e);
 
 /*
- * A new run: runs/ID, 0700, locked before it can be seen under its id.
+ * A new run: runs/ID, 0700, locked.
  * id: STATE_ID_MAX bytes; "20261129-121314-123456-ab3f" (UTC to the microsecond, then random), so that ids sort by
  * time.
  * Return: the directory's descriptor, or -errno. **The lock lives with the open file description**: until every
@@ -50,7 +50,10 @@ int state_run_find(int state, const char *word, char *id, struct err *e);
 /* Opens runs/ID. Return: descriptor (without lock) or -errno. */
 int state_run_open(int state, const char *id, struct err *e);
 
-/* All runs, oldest first. Appends to ids. Return: 0 or -errno. */
+/*
+ * All runs, oldest first; not one of the last seconds that is still being made (no lock and no events.jsonl yet). Appends
+ * to ids. Return: 0 or -errno.
+ */
 int state_run_list(int state, struct strv *ids, struct err *e);
 
 /* Does a supervisor hold the run's lock? rundir: from state_run_open, not from state_run_create. */
@@ -73,9 +76,6 @@ const char *state_run_status(const json_t *run, bool live);
 
 /* Removes runs/ID with all in it. The caller holds its lock. Return: 0 or -errno. */
 int state_run_remove(int state, const char *id, struct err *e);
-
-/* Removes what a supervisor left that died while it made a run's directory. Return: 0 or -errno. */
-int state_sweep(int state, struct err *e);
 
 /* Milliseconds since 1970 of an RFC 3339 time in UTC, or of the time in a run's id. Return: 0 or -EINVAL. */
 int state_time_ms(const char *rfc3339, int64_t *out_ms);

@@ -81,8 +81,10 @@ struct supervisor {
 	struct network network;
 	struct ebpf ebpf;
 	bool box_ready, go_sent, tty_closed, stdin_closed;
-	int reserve;            /* disk space held for the end of the record, -1: none */
-	bool init_gone, command_refused, command_started, command_ended;
+	int reserve;            /* disk space for the end of the record (dirs.h), -1: none */
+	bool init_gone, init_reaped;
+	bool box_empty;         /* the command has ended, and of the box only pid 1 is left, on its way out */
+	bool command_refused, command_started, command_ended;
 	enum run_reason pending; /* why we are ending the command, if we are */
 	uint64_t kill_at_ms;    /* CLOCK_MONOTONIC; 0: no kill is due */
 	bool wall_warned;
@@ -128,7 +130,12 @@ json_t *limits_fields(const char *limit, uint64_t value, uint64_t used);
 /* --- loop.c --- */
 /* Sends the word to start if all is in force. Return: 0 or -errno with `e`. */
 int loop_start_command(struct supervisor *s, struct err *e);
-/* Serves the box until pid 1 is gone. Return: 0 or -errno with `e`: the supervisor itself failed, and pid 1 was killed. */
+/* Waits until pid 1 has been reaped: then nothing of the box is left, no process and no mount. */
+void loop_reap_init(struct supervisor *s);
+/*
+ * Serves the box until pid 1 is gone, or is alone and about to go. Return: 0 or -errno with `e`: the supervisor itself
+ * failed, and pid 1 was killed.
+ */
 int loop_run(struct supervisor *s, struct err *e);
 
 /* --- words.c --- */

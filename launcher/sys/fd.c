@@ -110,13 +110,15 @@ int fd_replace_file(int dirfd, const char *name, const void *bytes, size_t len, 
 
 	if (snprintf(temporary, sizeof(temporary), ".%s.new", name) >= (int)sizeof(temporary))
 		return -ENAMETOOLONG;
-	fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0)
 		return -errno;
 	r = fd_write_all(fd, bytes, len);
+	if (r == 0 && ftruncate(fd, (off_t)len) < 0)
+		r = -errno;
 	if (close(fd) < 0 && r == 0)
 		r = -errno;
-	if (r == 0 && renameat(dirfd, temporary, dirfd, name) < 0)
+	if (r == 0 && renameat2(dirfd, temporary, dirfd, name, RENAME_EXCHANGE) < 0 && renameat(dirfd, temporary, dirfd, name) < 0)
 		r = -errno;
 	if (r < 0)
 		unlinkat(dirfd, temporary, 0);

@@ -25,7 +25,11 @@ int fd_read_file(int dirfd, const char *path, size_t max_bytes, char **out, size
 /* Writes a short string to an existing file (a sysctl, an id map). Async-signal-safe. Return: 0 or -errno. */
 int fd_write_file(int dirfd, const char *path, const char *text);
 
-/* Replaces dirfd/name by a new file with these bytes: temporary name, then rename. mode as open(2). Return: 0 or -errno. */
+/*
+ * Replaces dirfd/name by a file with these bytes, in one step: written as ".NAME.new", then the two names are exchanged. What
+ * was there before stays under that name, for the next time: to free its block costs more than all else (a disk's discard).
+ * One writer at a time. mode: as open(2). Return: 0 or -errno.
+ */
 int fd_replace_file(int dirfd, const char *name, const void *bytes, size_t len, mode_t mode);
 
 /*

@@ -149,7 +149,7 @@ changes() {
 }
 
 # The run's directory holds nothing but the record, whatever the box left.
-ended_cleanly() { is "$(ls -A "$(run_dir)" | grep -Evx 'artifacts|events.jsonl|run.json|stdout|stderr' | xargs)" '' 'and nothing but the record is left'; }
+ended_cleanly() { is "$(ls -A "$(run_dir)" | grep -Evx 'artifacts|events.jsonl|run.json|.run.json.new|stdout|stderr' | xargs)" '' 'and nothing but the record is left'; }
 
 artifacts() {
 	local start

@@ -20,7 +20,7 @@ refused() {
 	unlike "$out" RAN "$name: the command did not run"
 	is "$after" "$before" "$name: nothing is left"
 	runs=$(ls "$AGENTBOX_STATE/runs" 2>/dev/null | tail -n 1)
-	[ -z "$runs" ] || is "$(ls -A "$AGENTBOX_STATE/runs/$runs" | grep -Evx 'artifacts|events.jsonl|run.json' | xargs)" '' "$name: but the record"
+	[ -z "$runs" ] || is "$(ls -A "$AGENTBOX_STATE/runs/$runs" | grep -Evx 'artifacts|events.jsonl|run.json|.run.json.new' | xargs)" '' "$name: but the record"
 }
 
 tests() {

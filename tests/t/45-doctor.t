@@ -55,7 +55,7 @@ here_and_now() {
 		like "$(json 'm["limits.memory"]["detail"]')" 'writable|mounted|controller' 'why memory cannot be bounded'
 		isnt "$(json 'm["ebpf"]["state"]')" present 'eBPF is for root'
 	fi
-	is "$(ls -A "$T/state" | grep -v -e runs -e tasks | xargs)" '' 'it leaves nothing in the state directory'
+	is "$(ls -A "$T/state" | grep -v -Fx -e runs -e tasks -e reserve | xargs)" '' 'it leaves nothing in the state directory'
 	capture "$AB" doctor extra
 	is "$status" 125 'an operand: refused'
 	capture "$AB" doctor --jsn

@@ -31,7 +31,7 @@ left() {
 	done
 	grep -F "$T/" /proc/self/mountinfo
 	find "$AGENTBOX_STATE/runs" -mindepth 1 -maxdepth 1 -name '.*'
-	find "$AGENTBOX_STATE/runs" -mindepth 2 -maxdepth 2 ! -name artifacts ! -name events.jsonl ! -name run.json ! -name repo
+	find "$AGENTBOX_STATE/runs" -mindepth 2 -maxdepth 2 ! -name artifacts ! -name events.jsonl ! -name run.json ! -name .run.json.new ! -name "repo-*"
 }
 nothing_left() { [ -z "$(left)" ]; }
 

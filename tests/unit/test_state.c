@@ -241,19 +241,30 @@ static void test_run_json(void **state)
 	assert_int_equal(state_run_read(dir, &back, &e), -ELOOP);
 }
 
-static void test_sweep(void **state)
+/* Between its creation and its lock a run is nobody's to list, nor is it lost. */
+static void test_unborn(void **state)
 {
+	char id[STATE_ID_MAX], path[STATE_ID_MAX + 32];
+	cleanup_strv struct strv ids = {0};
 	struct err e = {0};
-	struct stat st;
+	int lock;
 
 	(void)state;
-	run_dir(".20200101-000000-000001-aaaa");
-	run_dir(".20990101-000000-000001-aaaa");
-	run_dir(".other");
-	assert_int_equal(state_sweep(st_fd, &e), 0);
-	assert_int_equal(fstatat(st_fd, "runs/.20200101-000000-000001-aaaa", &st, 0), -1);
-	assert_int_equal(fstatat(st_fd, "runs/.20990101-000000-000001-aaaa", &st, 0), 0);
-	assert_int_equal(fstatat(st_fd, "runs/.other", &st, 0), 0);
+	run_dir("20200101-000000-000001-aaaa");
+	lock = state_run_create(st_fd, id, &e);
+	assert_true(lock >= 0);
+	assert_int_equal(state_run_list(st_fd, &ids, &e), 0);
+	assert_int_equal(ids.n, 2);
+	close(lock);
+	strv_free(&ids);
+	assert_int_equal(state_run_list(st_fd, &ids, &e), 0);
+	assert_int_equal(ids.n, 1);
+	assert_string_equal(ids.v[0], "20200101-000000-000001-aaaa");
+	strv_free(&ids);
+	snprintf(path, sizeof(path), "runs/%s/events.jsonl", id);
+	close(openat(st_fd, path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	assert_int_equal(state_run_list(st_fd, &ids, &e), 0);
+	assert_int_equal(ids.n, 2);
 }
 
 static void test_times(void **state)
@@ -373,7 +384,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_find, top_make, top_remove),
 		cmocka_unit_test_setup_teardown(test_live, top_make, top_remove),
 		cmocka_unit_test_setup_teardown(test_run_json, top_make, top_remove),
-		cmocka_unit_test_setup_teardown(test_sweep, top_make, top_remove),
+		cmocka_unit_test_setup_teardown(test_unborn, top_make, top_remove),
 		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_procstat),
 		cmocka_unit_test_setup_teardown(test_leftovers, top_make, top_remove),
