@@ -63,14 +63,12 @@ ifeq ($(HAVE_BPF),yes)
 $(BUILD)/egress.bpf.o: launcher/egress/egress.bpf.c launcher/egress/bpfshared.h config.mk Makefile
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -g -ffile-prefix-map=$(CURDIR)=. -fdebug-compilation-dir=. -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
+	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
 
-$(BUILD)/egress.skel.h: $(BUILD)/egress.bpf.o
-	$(say) SKEL $@
-	$(Q)$(BPFTOOL) gen skeleton $< name egress_bpf >$@
-
-$(BUILD)/launcher/egress/bpf.o: $(BUILD)/egress.skel.h
+$(BUILD)/launcher/egress/bpf.o: $(BUILD)/egress.bpf.o
+ALL_CPPFLAGS += -DEGRESS_BPF_OBJECT='"$(BUILD)/egress.bpf.o"'
 endif
+
 # Where Debian has asm/types.h, which clang -target bpf does not look into.
 BPF_ARCH_CFLAGS = $(addprefix -isystem /usr/include/,$(sort $(shell $(CC) -print-multiarch 2>/dev/null; $(CLANG) -print-multiarch 2>/dev/null)))
 

@@ -9,72 +9,33 @@
 
 #ifdef HAVE_BPF
 #include <arpa/inet.h>
-#include <bpf/libbpf.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/btf.h>
 #include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "egress/bpfobject.h"
 #include "egress/bpfrules.h"
-
-/*
- * The functions of libbpf that are used: the skeleton's calls go through this table. Its first major version has kept
- * them since 1.0.
- */
-static struct {
-	__typeof__(bpf_object__open_skeleton) *open_skeleton;
-	__typeof__(bpf_object__load_skeleton) *load_skeleton;
-	__typeof__(bpf_object__destroy_skeleton) *destroy_skeleton;
-	__typeof__(bpf_map__set_max_entries) *set_max_entries;
-	__typeof__(bpf_map__fd) *map_fd;
-	__typeof__(bpf_program__fd) *program_fd;
-	__typeof__(libbpf_set_print) *set_print;
-} lib;
-
-#define bpf_object__open_skeleton lib.open_skeleton
-#define bpf_object__load_skeleton lib.load_skeleton
-#define bpf_object__destroy_skeleton lib.destroy_skeleton
-#include "egress.skel.h"
 
 #include "base/banned.h"
 
-#define LIBRARY "libbpf.so.1"
-/* RFC 4291, 2.5.5.2. */
-#define V4_MAPPED "\0\0\0\0\0\0\0\0\0\0\xff\xff"
 /* The inode of the first user namespace (include/linux/proc_ns.h, PROC_USER_INIT_INO). */
 #define FIRST_USER_NAMESPACE 0xEFFFFFFDU
+/* RFC 4291, 2.5.5.2. */
+#define V4_MAPPED "\0\0\0\0\0\0\0\0\0\0\xff\xff"
+#define INSNS_MAX 2048
 
-static int lib_open(void **handle, struct err *e)
-{
-	static const struct {
-		const char *name;
-		void *to;
-	} functions[] = {
-		{"bpf_object__open_skeleton", &lib.open_skeleton}, {"bpf_object__load_skeleton", &lib.load_skeleton},
-		{"bpf_object__destroy_skeleton", &lib.destroy_skeleton}, {"bpf_map__set_max_entries", &lib.set_max_entries},
-		{"bpf_map__fd", &lib.map_fd}, {"bpf_program__fd", &lib.program_fd}, {"libbpf_set_print", &lib.set_print},
-	};
-
-	*handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	if (!*handle)
-		return err_set(e, ENOTSUP, "eBPF filters: " LIBRARY " cannot be loaded (%s); install libbpf1", dlerror());
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = dlsym(*handle, functions[i].name);
-
-		if (!function) {
-			dlclose(*handle);
-			return err_set(e, ENOTSUP, "eBPF filters: " LIBRARY " has no %s; install libbpf 1.0 or later",
-				       functions[i].name);
-		}
-		memcpy(functions[i].to, &function, sizeof(function));
-	}
-	lib.set_print(NULL);
-	return 0;
-}
+/* egress.bpf.o. */
+__asm__(".pushsection .rodata.egress_bpf, \"a\"\n"
+	".balign 8\n"
+	"egress_bpf_object:\n"
+	".incbin \"" EGRESS_BPF_OBJECT "\"\n"
+	".popsection\n");
+extern const char egress_bpf_object[] __attribute__((visibility("hidden")));
 
 static int sys_bpf(int command, union bpf_attr *attr)
 {
@@ -109,9 +70,64 @@ static int map_update(int map, const void *key, const void *value)
 	return sys_bpf(BPF_MAP_UPDATE_ELEM, &attr);
 }
 
-static int fill_maps(const struct egress_bpf *skel, const struct bpf_rules *rules)
+static int map_make(const char *name, enum bpf_map_type type, size_t key, size_t value, size_t entries, unsigned flags)
 {
-	int nodes = lib.map_fd(skel->maps.nodes), ports = lib.map_fd(skel->maps.ports);
+	union bpf_attr attr = {.map_type = type,
+			       .key_size = (uint32_t)key,
+			       .value_size = (uint32_t)value,
+			       .max_entries = (uint32_t)entries,
+			       .map_flags = flags};
+
+	snprintf(attr.map_name, sizeof(attr.map_name), "%s", name);
+	return sys_bpf(BPF_MAP_CREATE, &attr);
+}
+
+/* A socket's storage has to say what it holds (Documentation/bpf/map_sk_storage.rst): an int, and an array of numbers. */
+static int map_make_owners(void)
+{
+	enum { INT = 1, NUMBER, NUMBERS };
+	static const struct {
+		struct btf_header head;
+		struct btf_type integer;
+		__u32 integer_is;
+		struct btf_type number;
+		__u32 number_is;
+		struct btf_type numbers;
+		struct btf_array numbers_are;
+		char names[9];
+	} types = {
+		.head = {.magic = BTF_MAGIC,
+			 .version = BTF_VERSION,
+			 .hdr_len = sizeof(struct btf_header),
+			 .type_len = 3 * sizeof(struct btf_type) + 2 * sizeof(__u32) + sizeof(struct btf_array),
+			 .str_off = 3 * sizeof(struct btf_type) + 2 * sizeof(__u32) + sizeof(struct btf_array),
+			 .str_len = sizeof(types.names)},
+		.integer = {.name_off = 1, .info = BTF_KIND_INT << 24, .size = 4},
+		.integer_is = BTF_INT_SIGNED << 24 | 32,
+		.number = {.name_off = 5, .info = BTF_KIND_INT << 24, .size = 8},
+		.number_is = 64,
+		.numbers = {.info = BTF_KIND_ARRAY << 24},
+		.numbers_are = {.type = NUMBER, .index_type = INT, .nelems = sizeof(struct bpf_owner) / 8},
+		.names = "\0int\0u64",
+	};
+	union bpf_attr load = {.btf = (uintptr_t)&types, .btf_size = offsetof(__typeof__(types), names) + sizeof(types.names)};
+	union bpf_attr attr = {.map_type = BPF_MAP_TYPE_SK_STORAGE,
+			       .key_size = 4,
+			       .value_size = sizeof(struct bpf_owner),
+			       .map_flags = BPF_F_NO_PREALLOC,
+			       .map_name = "owners",
+			       .btf_key_type_id = INT,
+			       .btf_value_type_id = NUMBERS};
+	cleanup_fd int btf = sys_bpf(BPF_BTF_LOAD, &load);
+
+	if (btf < 0)
+		return btf;
+	attr.btf_fd = (uint32_t)btf;
+	return sys_bpf(BPF_MAP_CREATE, &attr);
+}
+
+static int fill_maps(int nodes, int ports, const struct bpf_rules *rules)
+{
 	uint8_t there = 1;
 	int r = 0;
 
@@ -146,11 +162,17 @@ static uint32_t v4_of(const struct address *a)
 	return word;
 }
 
-static int configure(struct egress_bpf *skel, const struct bpf_filter_config *config, const struct bpf_rules *rules)
+/* Return: the map, which nobody can write to any more: what it holds is constant to the verifier. */
+static int map_make_config(const struct bpf_filter_config *config, const struct bpf_rules *rules)
 {
-	struct bpf_config *c = (struct bpf_config *)&skel->rodata->config;
+	struct bpf_config value = {0}, *c = &value;
+	cleanup_fd int map = map_make("config", BPF_MAP_TYPE_ARRAY, 4, sizeof(value), 1, BPF_F_RDONLY_PROG);
+	union bpf_attr freeze = {.map_fd = (uint32_t)map};
+	uint32_t zero = 0;
 	int r;
 
+	if (map < 0)
+		return map;
 	c->own4 = v4_of(&config->own4);
 	memcpy(c->own6, config->own6.b, 16);
 	if (config->synthetic.family == 4 && config->synthetic_prefix) {
@@ -161,21 +183,19 @@ static int configure(struct egress_bpf *skel, const struct bpf_filter_config *co
 	c->capture_port = config->capture_port;
 	c->rules = rules->allows;
 	c->denies = rules->denies;
-	r = lib.set_max_entries(skel->maps.ports, rules->n_ports ? (uint32_t)rules->n_ports : 1);
-	return r == 0 ? lib.set_max_entries(skel->maps.nodes, (uint32_t)rules->n_nodes) : r;
+	r = map_update(map, &zero, c);
+	if (r == 0)
+		r = sys_bpf(BPF_MAP_FREEZE, &freeze);
+	return r < 0 ? r : steal_fd(&map);
 }
 
 /* --- the ring: linux/bpf.h, "BPF ring buffer"; Documentation/bpf/ringbuf.rst --- */
 
-static int ring_map(struct bpf_filter *f, const struct egress_bpf *skel, size_t bytes)
+static int ring_map(struct bpf_filter *f, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *consumer, *producer;
 
-	f->ring = fcntl(lib.map_fd(skel->maps.ring), F_DUPFD_CLOEXEC, 3);
-	f->lost = fcntl(lib.map_fd(skel->maps.lost), F_DUPFD_CLOEXEC, 3);
-	if (f->ring < 0 || f->lost < 0)
-		return -errno;
 	f->ring_bytes = bytes;
 	consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, f->ring, 0);
 	if (consumer == MAP_FAILED)
@@ -237,96 +257,79 @@ uint64_t bpf_filter_lost(const struct bpf_filter *f)
 	return f->lost >= 0 && sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr) == 0 ? count : 0;
 }
 
-/* --- attaching --- */
+/* --- programs --- */
 
-static int attach_all(struct bpf_filter *f, const struct egress_bpf *skel, int cgroup)
+static const struct {
+	const char *name;
+	enum bpf_prog_type type;
+	enum bpf_attach_type attach;
+} programs[BPF_FILTER_PROGRAMS] = {
+	{"egress_connect4", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_CONNECT},
+	{"egress_connect6", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET6_CONNECT},
+	{"egress_sendmsg4", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_UDP4_SENDMSG},
+	{"egress_sendmsg6", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_UDP6_SENDMSG},
+	{"egress_sock_create", BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET_SOCK_CREATE},
+	{"egress_packet", BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS},
+};
+
+static int load_program(int i, const struct bpf_object_map *maps, size_t n_maps)
 {
-	const struct {
-		const struct bpf_program *program;
-		enum bpf_attach_type type;
-	} programs[BPF_FILTER_PROGRAMS] = {
-		{skel->progs.egress_connect4, BPF_CGROUP_INET4_CONNECT},
-		{skel->progs.egress_connect6, BPF_CGROUP_INET6_CONNECT},
-		{skel->progs.egress_sendmsg4, BPF_CGROUP_UDP4_SENDMSG},
-		{skel->progs.egress_sendmsg6, BPF_CGROUP_UDP6_SENDMSG},
-		{skel->progs.egress_sock_create, BPF_CGROUP_INET_SOCK_CREATE},
-		{skel->progs.egress_packet, BPF_CGROUP_INET_EGRESS},
-	};
+	static const char license[] = "Dual BSD/GPL"; /* as in egress.bpf.c */
+	struct bpf_insn insns[INSNS_MAX];
+	union bpf_attr attr = {.prog_type = programs[i].type,
+			       .expected_attach_type = programs[i].attach,
+			       .insns = (uintptr_t)insns,
+			       .license = (uintptr_t)license};
+	int n = bpf_object_program(egress_bpf_object, programs[i].name, maps, n_maps, insns, INSNS_MAX);
 
-	for (int i = 0; i < BPF_FILTER_PROGRAMS; i++) {
-		union bpf_attr attr = {.link_create = {.prog_fd = (uint32_t)lib.program_fd(programs[i].program),
-						       .target_fd = (uint32_t)cgroup,
-						       .attach_type = programs[i].type}};
+	if (n < 0)
+		return n;
+	attr.insn_cnt = (uint32_t)n;
+	snprintf(attr.prog_name, sizeof(attr.prog_name), "%s", programs[i].name);
+	return sys_bpf(BPF_PROG_LOAD, &attr);
+}
 
-		f->links[i] = sys_bpf(BPF_LINK_CREATE, &attr); /* O_CLOEXEC, as every descriptor of bpf(2) */
-		if (f->links[i] < 0) {
-			int r = f->links[i];
+static int load_all(struct bpf_filter *f, const struct bpf_filter_config *config, const struct bpf_rules *rules)
+{
+	cleanup_fd int nodes = map_make("nodes", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct bpf_key), sizeof(struct bpf_node),
+					rules->n_nodes, BPF_F_NO_PREALLOC);
+	cleanup_fd int ports = map_make("ports", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct bpf_key_port), 1,
+					rules->n_ports ? rules->n_ports : 1, BPF_F_NO_PREALLOC);
+	cleanup_fd int owners = map_make_owners(), constant = map_make_config(config, rules);
+	struct bpf_object_map maps[6];
+	int r = 0;
 
-			f->links[i] = -1;
-			return r;
-		}
+	f->ring = map_make("ring", BPF_MAP_TYPE_RINGBUF, 0, 0, BPF_RING_BYTES, 0);
+	f->lost = map_make("lost", BPF_MAP_TYPE_ARRAY, 4, 8, 1, 0);
+	maps[0] = (struct bpf_object_map){"nodes", nodes, false};
+	maps[1] = (struct bpf_object_map){"ports", ports, false};
+	maps[2] = (struct bpf_object_map){"owners", owners, false};
+	maps[3] = (struct bpf_object_map){"config", constant, true};
+	maps[4] = (struct bpf_object_map){"ring", f->ring, false};
+	maps[5] = (struct bpf_object_map){"lost", f->lost, false};
+	for (int i = 0; i < 6; i++)
+		if (maps[i].fd < 0)
+			return maps[i].fd;
+	for (int i = 0; r >= 0 && i < BPF_FILTER_PROGRAMS; i++) {
+		r = load_program(i, maps, 6);
+		f->programs[i] = r < 0 ? -1 : r;
 	}
-	return 0;
+	return r < 0 ? r : fill_maps(nodes, ports, rules);
 }
 
-/* cgroup -1: not attached. */
-static int load(struct bpf_filter *f, const struct bpf_filter_config *config, const struct bpf_rules *rules, int cgroup,
-		struct err *e)
-{
-	struct egress_bpf *skel = egress_bpf__open();
-	int r;
-
-	if (!skel)
-		return err_errno(e, errno, "eBPF filters: libbpf does not take the programs");
-	r = configure(skel, config, rules);
-	if (r == 0)
-		r = egress_bpf__load(skel);
-	if (r < 0) {
-		err_errno(e, -r, "eBPF filters: the kernel does not load the programs");
-	} else {
-		r = fill_maps(skel, rules);
-		if (r == 0)
-			r = ring_map(f, skel, skel->rodata->ring_bytes);
-		if (r == 0 && cgroup >= 0)
-			r = attach_all(f, skel, cgroup);
-		if (r < 0)
-			err_errno(e, -r, "eBPF filters: they cannot be attached to the run's control group");
-	}
-	egress_bpf__destroy(skel);
-	return r;
-}
-
-int bpf_filter_try(struct err *e)
-{
-	struct bpf_rules_node everywhere[] = {{.family = 4}, {.family = 6}};
-	const struct bpf_rules rules = {.nodes = everywhere, .n_nodes = 2, .allows = true, .denies = true};
-	const struct bpf_filter_config config = {.proxy_port = 0};
-	struct bpf_filter f = BPF_FILTER_NONE;
-	void *handle;
-	int r = lib_open(&handle, e);
-
-	if (r < 0)
-		return r;
-	r = load(&f, &config, &rules, -1, e);
-	dlclose(handle);
-	bpf_filter_close(&f);
-	return r;
-}
-
-int bpf_filter_attach(struct bpf_filter *f, const struct bpf_filter_config *config, int cgroup, struct err *e)
+int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config, struct err *e)
 {
 	struct bpf_filter new = BPF_FILTER_NONE;
 	struct bpf_rules rules;
-	void *handle = NULL;
-	int r;
+	int r = bpf_rules_compile(config->policy, config->any_address, &rules, e);
 
-	r = bpf_rules_compile(config->policy, config->any_address, &rules, e);
-	if (r == 0)
-		r = lib_open(&handle, e);
-	if (r == 0)
-		r = load(&new, config, &rules, cgroup, e);
-	if (handle)
-		dlclose(handle);
+	if (r == 0) {
+		r = load_all(&new, config, &rules);
+		if (r == 0)
+			r = ring_map(&new, BPF_RING_BYTES);
+		if (r < 0)
+			err_errno(e, -r, "eBPF filters: the kernel does not load the programs");
+	}
 	bpf_rules_free(&rules);
 	if (r < 0)
 		bpf_filter_close(&new);
@@ -335,12 +338,47 @@ int bpf_filter_attach(struct bpf_filter *f, const struct bpf_filter_config *conf
 	return r;
 }
 
+int bpf_filter_attach(struct bpf_filter *f, int cgroup, struct err *e)
+{
+	for (int i = 0; i < BPF_FILTER_PROGRAMS; i++) {
+		union bpf_attr attr = {.link_create = {.prog_fd = (uint32_t)f->programs[i],
+						       .target_fd = (uint32_t)cgroup,
+						       .attach_type = programs[i].attach}};
+		int r = sys_bpf(BPF_LINK_CREATE, &attr); /* O_CLOEXEC, as every descriptor of bpf(2) */
+
+		if (r < 0)
+			return err_errno(e, -r, "eBPF filters: they cannot be attached to the run's control group");
+		f->links[i] = r;
+		cleanup_fd_p(&f->programs[i]);
+	}
+	return 0;
+}
+
+int bpf_filter_try(struct err *e)
+{
+	struct policy *none = NULL;
+	struct bpf_filter f = BPF_FILTER_NONE;
+	struct profile empty = {0};
+	struct bpf_filter_config config = {0};
+	int r = policy_new(&empty, &none, e);
+
+	if (r < 0)
+		return r;
+	config.policy = none;
+	r = bpf_filter_load(&f, &config, e);
+	policy_free(none);
+	bpf_filter_close(&f);
+	return r;
+}
+
 void bpf_filter_close(struct bpf_filter *f)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	for (int i = 0; i < BPF_FILTER_PROGRAMS; i++)
+	for (int i = 0; i < BPF_FILTER_PROGRAMS; i++) {
 		cleanup_fd_p(&f->links[i]);
+		cleanup_fd_p(&f->programs[i]);
+	}
 	if (f->consumer)
 		munmap(f->consumer, page);
 	if (f->producer)
@@ -369,10 +407,16 @@ int bpf_filter_try(struct err *e)
 	return not_built(e);
 }
 
-int bpf_filter_attach(struct bpf_filter *f, const struct bpf_filter_config *config, int cgroup, struct err *e)
+int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config, struct err *e)
 {
 	(void)f;
 	(void)config;
+	return not_built(e);
+}
+
+int bpf_filter_attach(struct bpf_filter *f, int cgroup, struct err *e)
+{
+	(void)f;
 	(void)cgroup;
 	return not_built(e);
 }

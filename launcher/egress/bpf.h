@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The eBPF programs of egress.bpf.c: loaded, attached to a run's control group by links, and what they tell. libbpf is
- * opened when it is used, so that a run without it pays nothing for it. Nothing is pinned: with the last descriptor of
- * this process all of it is gone.
+ * The eBPF programs of egress.bpf.c: loaded, attached to a run's control group by links, and what they tell. Nothing
+ * is pinned: with the last descriptor of this process all of it is gone.
  */
 #ifndef AGENTBOX_EGRESS_BPF_H
 #define AGENTBOX_EGRESS_BPF_H
@@ -19,14 +18,16 @@
 #define BPF_FILTER_PROGRAMS 6
 
 struct bpf_filter {
-	int links[BPF_FILTER_PROGRAMS]; /* -1: not attached */
-	int ring, lost;                 /* maps; the ring's is for epoll (EPOLLIN) */
-	void *consumer, *producer;      /* of the ring, mapped; NULL: not */
+	int programs[BPF_FILTER_PROGRAMS]; /* loaded and not attached; -1: none */
+	int links[BPF_FILTER_PROGRAMS];    /* -1: not attached */
+	int ring, lost;                    /* maps; the ring's is for epoll (EPOLLIN) */
+	void *consumer, *producer;         /* of the ring, mapped; NULL: not */
 	size_t ring_bytes;
 };
 
 /* Nothing is loaded. What bpf_filter_close takes. */
-#define BPF_FILTER_NONE ((struct bpf_filter){.links = {-1, -1, -1, -1, -1, -1}, .ring = -1, .lost = -1})
+#define BPF_FILTER_NONE                                                                                                      \
+	((struct bpf_filter){.programs = {-1, -1, -1, -1, -1, -1}, .links = {-1, -1, -1, -1, -1, -1}, .ring = -1, .lost = -1})
 
 struct bpf_filter_config {
 	const struct policy *policy;
@@ -47,11 +48,14 @@ int bpf_filter_possible(struct err *e);
 int bpf_filter_try(struct err *e);
 
 /*
- * Loads the programs, fills the maps and attaches. cgroup: of a v2 directory; stays the caller's.
+ * Loads the programs and fills the maps.
  * f: BPF_FILTER_NONE before; owned by the caller after success (bpf_filter_close), untouched where it fails.
  * Return: 0 or -errno.
  */
-int bpf_filter_attach(struct bpf_filter *f, const struct bpf_filter_config *config, int cgroup, struct err *e);
+int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config, struct err *e);
+
+/* Attaches what was loaded. cgroup: of a v2 directory; stays the caller's. Return: 0 or -errno; then bpf_filter_close. */
+int bpf_filter_attach(struct bpf_filter *f, int cgroup, struct err *e);
 
 /* Takes the next record. Return: false where there is none. */
 bool bpf_filter_next(struct bpf_filter *f, struct bpf_record *out);

@@ -28,6 +28,8 @@ struct bpf_node {
 	__u32 allow, deny;
 };
 
+#define BPF_RING_BYTES (256 * 1024)
+
 enum bpf_record_kind {
 	BPF_RECORD_DENIED = 1,
 	BPF_RECORD_TRIED, /* connect(2), before the port of this side is known */
@@ -47,6 +49,12 @@ struct bpf_record {
 		__u64 d[2];
 	};
 	char comm[16];
+};
+
+/* Who opened or last connected a socket. Three numbers of 64 bits, as the loader tells the kernel. */
+struct bpf_owner {
+	__u64 comm[2];
+	__u64 pid;
 };
 
 /* In .rodata, set before the programs are loaded. Addresses in network order as they lie in memory. */

@@ -24,13 +24,12 @@
 #define SOCK_DGRAM 2
 #define SOCK_RAW 3
 #define DNS_PORT 53
-#define RING_BYTES (256 * 1024)
 #define TCP_SYN 0x02
 #define TCP_ACK 0x10
 
+/* The maps are made by bpf.c, which has their sizes and flags: here they are what clang needs to name them. */
+
 const volatile struct bpf_config config = {};
-/* For the loader, which maps the ring. */
-const volatile __u32 ring_bytes = RING_BYTES;
 
 /* Of both families: IPv4 as it is mapped into IPv6. */
 struct {
@@ -51,7 +50,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, RING_BYTES);
+	__uint(max_entries, BPF_RING_BYTES);
 } ring SEC(".maps");
 
 /* How many records did not fit. */
@@ -62,17 +61,12 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* Who opened or last connected a socket: a packet has no process. */
-struct owner {
-	__u64 comm[2];
-	__u64 pid;
-};
-
+/* A packet has no process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct owner);
+	__type(value, struct bpf_owner);
 } owners SEC(".maps");
 
 /*
@@ -106,6 +100,15 @@ static __always_inline flag is_zero32(__u32 x)
 static __always_inline flag not(flag f)
 {
 	return f ^ 1;
+}
+
+/* 0, but the verifier does not know: what follows is then looked at once for both families, and not again for IPv4's 0. */
+static __always_inline __u64 unknown_zero(__u64 any)
+{
+	__u64 same = any;
+
+	asm("" : "+r"(same));
+	return any - same;
 }
 
 /*
@@ -156,80 +159,81 @@ static __always_inline flag is_named(const struct bpf_record *r)
 	return is_zero32(r->port ^ DNS_PORT) | (config.synthetic_mask ? synthetic : 0);
 }
 
-static __always_inline bool in_set(__u32 set, __u16 port)
+/* Nothing is in set 0. */
+static __always_inline flag in_set(__u32 set, __u16 port, __u64 zero)
 {
 	struct bpf_key_port key = {.prefix = BPF_PORT_SET_BITS + 16, .set = set, .port = bpf_htons(port)};
+	const __u8 *one = bpf_map_lookup_elem(&ports, &key);
 
-	return set && bpf_map_lookup_elem(&ports, &key);
+	return one ? *one & 1 : zero;
 }
 
-/* As address_embedded_v4. */
-static __always_inline bool embedded_v4(const struct bpf_record *r, __u32 *out)
+static __always_inline struct bpf_node find(const struct bpf_key *key, __u64 zero)
 {
-	if (r->w[0] == bpf_htonl(0x0064ff9b) &&
-	    ((!r->w[1] && !r->w[2]) || (r->w[1] & bpf_htonl(0xffff0000)) == bpf_htonl(0x00010000)))
-		*out = r->w[3];
-	else if ((r->w[0] & bpf_htonl(0xffff0000)) == bpf_htonl(0x20020000))
-		*out = bpf_htonl(bpf_ntohl(r->w[0]) << 16 | bpf_ntohl(r->w[1]) >> 16);
-	else if (r->w[0] == bpf_htonl(0x20010000))
-		*out = ~r->w[3];
-	else if (!r->w[0] && !r->w[1] && (!r->w[2] || r->w[2] == bpf_htonl(0xffff0000)))
-		*out = r->w[3];
-	else
-		return false;
-	return true;
+	const struct bpf_node *found = bpf_map_lookup_elem(&nodes, key);
+	struct bpf_node node;
+
+	node.allow = found ? found->allow : zero;
+	node.deny = found ? found->deny : zero;
+	return node;
 }
 
-static __always_inline bool denied_within(const struct bpf_record *r)
+/* As address_embedded_v4. Return: is there one? */
+static __always_inline flag embedded_v4(const struct bpf_record *r, __u32 *out)
+{
+	__u32 w0 = r->w[0], w1 = r->w[1], w2 = r->w[2], w3 = r->w[3];
+	flag nat64 = is_zero32(w0 ^ bpf_htonl(0x0064ff9b)) &
+		     (is_zero32(w1 | w2) | is_zero32((w1 & bpf_htonl(0xffff0000)) ^ bpf_htonl(0x00010000)));
+	flag to4 = is_zero32((w0 & bpf_htonl(0xffff0000)) ^ bpf_htonl(0x20020000));
+	flag teredo = is_zero32(w0 ^ bpf_htonl(0x20010000));
+	flag compatible = is_zero32(w0 | w1) & (is_zero32(w2) | is_zero32(w2 ^ bpf_htonl(0xffff0000)));
+
+	*out = (nat64 | compatible) * w3 + teredo * (__u32)~w3 +
+	       to4 * bpf_htonl(bpf_ntohl(w0) << 16 | bpf_ntohl(w1) >> 16);
+	return nat64 | to4 | teredo | compatible;
+}
+
+static __always_inline flag denied_within(const struct bpf_record *r, __u64 zero)
 {
 	struct bpf_key key = {.prefix = 128, .addr = {[10] = 0xff, [11] = 0xff}};
-	const struct bpf_node *node;
 	__u32 v4;
+	flag has = embedded_v4(r, &v4);
 
-	if (!embedded_v4(r, &v4))
-		return false;
 	__builtin_memcpy(key.addr + 12, &v4, 4);
-	node = bpf_map_lookup_elem(&nodes, &key);
-	return node && in_set(node->deny, r->port);
+	return has & in_set(find(&key, zero).deny, r->port, zero);
 }
 
-/*
- * By the address rules. Not static: the verifier looks at a global function once, and not at each call of it with all that
- * came before (Documentation/bpf/verifier.rst).
- */
-__noinline int rules_allow(const struct bpf_record *r)
+/* By the address rules. zero: of unknown_zero, so that what was not found is no other way than what was. */
+static __always_inline flag rules_allow(const struct bpf_record *r, __u64 zero)
 {
 	struct bpf_key key = {.prefix = 128};
-	const struct bpf_node *node;
+	struct bpf_node node;
+	flag may;
 
-	if (!r)
-		return false;
 	__builtin_memcpy(key.addr, r->addr, 16);
-	node = bpf_map_lookup_elem(&nodes, &key);
-	if (!node || !in_set(node->allow, r->port))
-		return false;
-	return !config.denies || (!in_set(node->deny, r->port) && !denied_within(r));
+	node = find(&key, zero);
+	may = in_set(node.allow, r->port, zero);
+	if (config.denies)
+		may &= not(in_set(node.deny, r->port, zero) | denied_within(r, zero));
+	return may;
 }
 
 /* --- what is told --- */
 
 /* A connection that is allowed is read with the gateway's report of it; none of them wakes, but to make room. */
-__noinline int submit(struct bpf_record *r, int kind)
+static __always_inline void submit(struct bpf_record *r, int kind)
 {
-	__u64 room = RING_BYTES / 2 - bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), flags, *count;
+	__u64 room = BPF_RING_BYTES / 2 - bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), flags, *count;
 	__u32 zero = 0;
 
-	if (!r)
-		return 0;
 	r->kind = kind;
 	/* Without a branch: the sign is a flag. */
 	flags = ~(room >> 63) & r->kind >> 1 & BPF_RB_NO_WAKEUP;
 	if (bpf_ringbuf_output(&ring, r, sizeof(*r), flags) == 0)
-		return 0;
+		return;
 	count = bpf_map_lookup_elem(&lost, &zero);
 	if (count)
 		__sync_fetch_and_add(count, 1);
-	return 0;
 }
 
 static __always_inline void set_owner(struct bpf_record *r)
@@ -240,7 +244,7 @@ static __always_inline void set_owner(struct bpf_record *r)
 
 static __always_inline void keep_owner(struct bpf_sock *sk, const struct bpf_record *r)
 {
-	struct owner *kept = bpf_sk_storage_get(&owners, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	struct bpf_owner *kept = bpf_sk_storage_get(&owners, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 
 	if (kept) {
 		kept->pid = r->pid;
@@ -277,7 +281,7 @@ static __always_inline int on_connect(struct bpf_sock_addr *ctx, struct bpf_reco
 	set_owner(r);
 	keep_owner(ctx->sk, r);
 	if (config.rules && (tcp & not(may)))
-		may = rules_allow(r) & 1;
+		may = rules_allow(r, unknown_zero(ctx->user_port));
 	if (not(local) & (not(may) | not(is_zero32(r->port))))
 		submit(r, BPF_RECORD_DENIED + may * (BPF_RECORD_TRIED - BPF_RECORD_DENIED));
 	return verdict(may);
@@ -353,15 +357,6 @@ may:
 
 /* --- packets --- */
 
-/* 0, but the verifier does not know: what follows is then looked at once for both families, and not again for IPv4's 0. */
-static __always_inline __u64 unknown_zero(__u64 any)
-{
-	__u64 same = any;
-
-	asm("" : "+r"(same));
-	return any - same;
-}
-
 /*
  * The destination, the protocol and where its head is. A later fragment, which has no ports, and options and extension
  * headers of IPv6 count as a protocol that is not known. Return: false where it is no packet that could be understood.
@@ -393,13 +388,11 @@ static __always_inline bool take_v6(struct __sk_buff *skb, struct bpf_record *r,
 	return true;
 }
 
-__noinline int submit_packet(struct __sk_buff *skb, struct bpf_record *r, int kind)
+static __always_inline void submit_packet(struct __sk_buff *skb, struct bpf_record *r, int kind)
 {
 	struct bpf_sock *sk = skb->sk;
-	struct owner *o;
+	struct bpf_owner *o;
 
-	if (!r)
-		return 0;
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
 	if (sk) {
@@ -409,7 +402,7 @@ __noinline int submit_packet(struct __sk_buff *skb, struct bpf_record *r, int ki
 			__builtin_memcpy(r->comm, o->comm, sizeof(r->comm));
 		}
 	}
-	return submit(r, kind);
+	submit(r, kind);
 }
 
 SEC("cgroup_skb/egress")
@@ -435,7 +428,7 @@ int egress_packet(struct __sk_buff *skb)
 	local = is_local(&r);
 	may = local | (whole & (tcp | is_zero32(r.port ^ DNS_PORT)) & is_named(&r));
 	if (config.rules && (whole & tcp & not(may)))
-		may = rules_allow(&r) & 1;
+		may = rules_allow(&r, unknown_zero(skb->len));
 	/* Of TCP only a SYN is an attempt; to this side one that the gateway will tell of. */
 	told = syn & (not(local) | is_zero32((r.port ^ config.proxy_port) * (r.port ^ config.capture_port)));
 	if (told | not(may | tcp))

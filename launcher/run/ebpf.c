@@ -87,7 +87,9 @@ int ebpf_attach(struct supervisor *s, struct err *e)
 
 	if (!s->ebpf.wanted)
 		return 0;
-	r = bpf_filter_attach(&s->ebpf.filter, &config, cgroup_ebpf_fd(&s->cgroup), &missing);
+	r = bpf_filter_load(&s->ebpf.filter, &config, &missing);
+	if (r == 0)
+		r = bpf_filter_attach(&s->ebpf.filter, cgroup_ebpf_fd(&s->cgroup), &missing);
 	if (r < 0)
 		return without(s, -r, missing.msg, e);
 	s->ebpf.attached = true;

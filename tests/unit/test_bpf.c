@@ -99,7 +99,7 @@ static void attach(struct fixture *f, bool any_address)
 	struct err e = {0};
 
 	f->filter = BPF_FILTER_NONE;
-	if (bpf_filter_attach(&f->filter, &config, cgroup, &e) < 0)
+	if (bpf_filter_load(&f->filter, &config, &e) < 0 || bpf_filter_attach(&f->filter, cgroup, &e) < 0)
 		fail_msg("%s", e.msg);
 }
 
