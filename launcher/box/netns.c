@@ -27,6 +27,11 @@
 #define LOOPBACK_INDEX 1 /* `lo` is the first device of every namespace (net/core/dev.c) */
 #define DNS_PORT 53
 #define BACKLOG 4096
+/*
+ * Nothing is lost between box and gateway, and nothing is to be paced. With the host's own congestion control, where that
+ * is BBR, half of the bulk's time goes into pacing it. Reno is in every kernel, and for everybody (net/ipv4/tcp_cong.c).
+ */
+#define CONGESTION_CONTROL "reno"
 
 _Static_assert(NETNS_FDS <= FD_SEND_MAX, "all sockets must fit one message");
 
@@ -122,6 +127,13 @@ static int add_address(int fd, int family, const void *addr)
 	return request(fd, m);
 }
 
+static bool put_metrics(struct nl_msg *m)
+{
+	struct nlattr *metrics = nla_nest_start(m, RTA_METRICS);
+
+	return metrics && nla_put_string(m, RTAX_CC_ALGO, CONGESTION_CONTROL) == 0 && nla_nest_end(m, metrics) == 0;
+}
+
 /* AnyIP: every address is local. With the own address as source, as otherwise a packet's source is its destination. */
 static int add_route(int fd, int family, const void *source)
 {
@@ -133,7 +145,7 @@ static int add_route(int fd, int family, const void *source)
 			     .rtm_type = RTN_LOCAL};
 	struct nl_msg *m = message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
 
-	if (!m || nla_put_u32(m, RTA_OIF, LOOPBACK_INDEX) < 0 || nla_put(m, RTA_PREFSRC, len, source) < 0) {
+	if (!m || nla_put_u32(m, RTA_OIF, LOOPBACK_INDEX) < 0 || nla_put(m, RTA_PREFSRC, len, source) < 0 || !put_metrics(m)) {
 		nlmsg_free(m);
 		return -ENOMEM;
 	}
@@ -213,10 +225,11 @@ static int options(int fd, enum netns_fd which, enum netns_capture capture)
 	return 0;
 }
 
-/* Accepted sockets have it from the listener, without a call each. */
-static void listen_nodelay(int fd)
+/* Accepted sockets have them from the listener, without a call each. */
+static void listen_options(int fd)
 {
 	option(fd, IPPROTO_TCP, TCP_NODELAY);
+	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, CONGESTION_CONTROL, strlen(CONGESTION_CONTROL));
 }
 
 static int open_socket(enum netns_fd which, enum netns_capture capture)
@@ -238,7 +251,7 @@ static int open_socket(enum netns_fd which, enum netns_capture capture)
 	if (is_udp(which))
 		widen(fd);
 	else
-		listen_nodelay(fd);
+		listen_options(fd);
 	rc = is_v6(which) ? bind(fd, (struct sockaddr *)&in6, sizeof(in6)) : bind(fd, (struct sockaddr *)&in, sizeof(in));
 	if (rc < 0 || (type == SOCK_STREAM && listen(fd, BACKLOG) < 0))
 		return -errno;

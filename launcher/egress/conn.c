@@ -373,6 +373,15 @@ static bool any_attempt(const struct conn *c)
 	return false;
 }
 
+/* Where nothing is lost nothing is to be paced: see CONGESTION_CONTROL, box/netns.c. Elsewhere the host's choice holds. */
+static void tune(const struct attempt *a)
+{
+	const char *special = address_special(&a->addr);
+
+	if (special && str_eq(special, "loopback"))
+		setsockopt(a->source.fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
+
 /*
  * Starts with the next address. The sockaddr that connect(2) gets is made from the very address that the policy judged,
  * so a name that resolves to something else a moment later changes nothing. Return: 1 connected, 0 on its way, or
@@ -390,6 +399,7 @@ static int attempt_start(struct gateway *g, struct conn *c, struct attempt *a)
 	a->source.fd = socket(a->addr.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (a->source.fd < 0)
 		return -errno;
+	tune(a);
 	rc = connect(a->source.fd, (struct sockaddr *)&sa, len);
 	if (rc < 0 && errno != EINPROGRESS)
 		return -errno;

@@ -398,10 +398,14 @@ static enum pump_result splice_once(struct gateway *g, struct conn *c, int direc
 		result = splice_in(g, c, direction, moved);
 	if (result == PUMP_WAIT && f->piped && f->writable)
 		result = splice_out(c, direction);
-	/* An empty pipe and an empty socket: the bulk is over, somebody else may have the pipe. */
+	/*
+	 * An empty pipe and an empty socket: somebody else may have the pipe. Where we are faster than the source that is
+	 * every turn, and bulk is over only when a turn brought little.
+	 */
 	if (!f->piped && (!f->readable || f->eof)) {
 		pipe_give(g, f);
-		f->streak = 0;
+		if (*moved < READ_SMALL / 2)
+			f->streak = 0;
 	}
 	return result;
 }

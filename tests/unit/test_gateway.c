@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -394,12 +395,23 @@ static void begin(struct rig *r, const char *allow, const char *deny)
 
 /* --- tests: names and addresses --- */
 
+/* To the gateway nothing is paced, whatever the host does to the world. */
+static bool is_unpaced(int fd)
+{
+	char name[16] = "";
+	socklen_t len = sizeof(name);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len) == 0 && strcmp(name, "reno") == 0;
+}
+
 static int box_names(void *arg)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG}, *list;
 
 	(void)arg;
 	CHECK(echo_works(connect_name("a.test", 7), 10));
+	CHECK(is_unpaced(connect_name("a.test", 7)));
+	CHECK(is_unpaced(connect_addr("2001:db8::53", 53)));
 	CHECK(echo_works(connect_name("A.TEST", 7), 10));
 	CHECK(echo_works(connect_name("x.sub.test", 7), 10));
 	CHECK(echo_works(connect_name("six.test", 7), 10));  /* over IPv6, unknown to the client */
