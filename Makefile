@@ -60,13 +60,14 @@ $(BUILD)/%.o: %.c config.mk Makefile
 
 # The eBPF programs, where configure found what builds them. They need the kernel's exported headers alone.
 ifeq ($(HAVE_BPF),yes)
-$(BUILD)/egress.bpf.o: launcher/egress/egress.bpf.c launcher/egress/bpfshared.h config.mk Makefile
+$(BUILD)/%.bpf.o: launcher/egress/%.bpf.c launcher/egress/bpfshared.h launcher/egress/hostshared.h config.mk Makefile
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
 
 $(BUILD)/launcher/egress/bpf.o: $(BUILD)/egress.bpf.o
-ALL_CPPFLAGS += -DEGRESS_BPF_OBJECT='"$(BUILD)/egress.bpf.o"'
+$(BUILD)/launcher/egress/bpfhost.o: $(BUILD)/host.bpf.o
+ALL_CPPFLAGS += -DEGRESS_BPF_OBJECT='"$(BUILD)/egress.bpf.o"' -DHOST_BPF_OBJECT='"$(BUILD)/host.bpf.o"'
 endif
 
 # Where Debian has asm/types.h, which clang -target bpf does not look into.

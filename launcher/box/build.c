@@ -13,6 +13,7 @@
 #include "box/covers.h"
 #include "box/deny.h"
 #include "box/env.h"
+#include "box/hostnet.h"
 #include "box/protect.h"
 #include "box/root.h"
 #include "box/seccomp_args.h"
@@ -79,6 +80,7 @@ static void add_identity(struct plan *plan, const struct profile *profile, const
 	plan->nested_namespaces = profile->syscalls.nested_namespaces.v;
 	plan->egress = (enum egress_mode)profile->egress.mode.v;
 	plan->private_network = profile->egress.mode.v != EGRESS_HOST;
+	plan->name_server = host->name_server ? mem_strdup(host->name_server) : NULL;
 	plan->tty = req->tty;
 	for (char *const *a = req->argv; a && *a; a++)
 		strv_add(&plan->argv, *a);
@@ -207,6 +209,8 @@ int plan_build(struct plan *plan, const struct profile *profile, const struct ru
 		r = check_log(&plan->seccomp, e);
 	if (r == 0)
 		r = add_landlock(plan, profile, e);
+	if (r == 0 && !plan->private_network)
+		r = hostnet_check(plan, e);
 	if (r == 0)
 		rlimits_build(profile, &plan->rlimits);
 	plan->limits = (struct plan_limits){

@@ -30,6 +30,7 @@ void plan_free(struct plan *p)
 	free(p->run_id);
 	free(p->task_id);
 	free(p->hostname);
+	free(p->name_server);
 	free(p->cwd);
 	free(p->repo);
 	free(p->repo_upper);
@@ -219,7 +220,7 @@ void plan_print(const struct plan *p, struct str *out)
 	str_addf(out, "\nnetwork    %s\n",
 		 p->egress == EGRESS_GATEWAY ? "through the gateway"
 		 : p->private_network        ? "none but loopback"
-					     : "the host's");
+					     : "the host's, under eBPF filters, with a name server of the run's own");
 	str_addf(out, "terminal   %s\n", p->tty ? "of its own" : "none");
 	str_add(out, "directory  ");
 	print_quoted(out, p->cwd);

@@ -84,6 +84,7 @@ struct plan {
 	bool nested_namespaces;
 	bool private_network; /* a network namespace of its own */
 	enum egress_mode egress;
+	char *name_server;     /* with EGRESS_HOST: the address; NULL: not known yet */
 	struct netns_plan net; /* with EGRESS_GATEWAY; what it points to is the policy's */
 	struct seccomp_program seccomp;
 	struct landlock_plan landlock;

@@ -40,6 +40,7 @@ struct run_host {
 	uid_t uid;
 	gid_t gid;
 	char *const *environ;
+	const char *name_server;      /* egress.mode = host: the run's own; NULL: not known yet */
 	bool in_box;                  /* agentbox itself runs in a box */
 };
 

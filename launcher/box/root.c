@@ -95,8 +95,7 @@ static void own_files(struct plan *plan, const struct profile *profile, const ch
 {
 	static const char hosts[] = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n";
 	/* The gateway answers at any address; this one is always there. */
-	const char *resolver = profile->egress.mode.v == EGRESS_GATEWAY ? "nameserver " NETNS_OWN4 "\noptions edns0 timeout:1 attempts:5\n"
-									: "# no name server: the box has no network\n";
+	const char *server = profile->egress.mode.v == EGRESS_GATEWAY ? NETNS_OWN4 : plan->name_server;
 	const char *user = profile->identity.user.v;
 	cleanup_str struct str passwd = {0}, group = {0};
 	struct {
@@ -107,7 +106,8 @@ static void own_files(struct plan *plan, const struct profile *profile, const ch
 		{"group", NULL},
 		{"hosts", mem_printf("%s127.0.0.1 %s\n", hosts, plan->hostname)},
 		{"hostname", mem_printf("%s\n", plan->hostname)},
-		{"resolv.conf", mem_strdup(resolver)},
+		{"resolv.conf", server ? mem_printf("nameserver %s\noptions edns0 timeout:1 attempts:5\n", server)
+				       : mem_strdup("# no name server: the box has no network\n")},
 		{"nsswitch.conf", mem_strdup("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
 					     "services: files\nprotocols: files\nrpc: files\nethers: files\n")},
 	};

@@ -11,11 +11,21 @@
 
 #include "base/banned.h"
 
+/* What is no fault, and yet not what its writer thinks. */
+static void print_notes(const struct faults *notes)
+{
+	for (size_t i = 0; i < notes->n; i++) {
+		char place[256];
+
+		fprintf(stderr, "agentbox: note: %s: %s\n", origin_text(notes->v[i].from, place, sizeof(place)), notes->v[i].text);
+	}
+}
+
 /* Return: STATUS_OK or STATUS_FAULT, with the faults on stdout. */
 static int check_one(const char *name, const struct profile_env *env)
 {
 	cleanup_str struct str text = {0};
-	struct faults faults = {0};
+	struct faults faults = {0}, notes = {0};
 	struct err e = {0};
 	struct profile p;
 	int status = STATUS_OK;
@@ -24,6 +34,8 @@ static int check_one(const char *name, const struct profile_env *env)
 	profile_init(&p);
 	r = profile_load(&p, name, env, &faults, &e);
 	if (seccomp_check(&p, &faults) < 0)
+		r = -EINVAL;
+	if (profile_check_mode(&p, &faults, &notes) < 0)
 		r = -EINVAL;
 	faults_text(&faults, &text);
 	if (r < 0 && !faults.n) {
@@ -34,9 +46,11 @@ static int check_one(const char *name, const struct profile_env *env)
 		status = STATUS_FAULT;
 	else if (profile_supported(&p, &e) < 0) /* right in the language, so no fault of the profile; run refuses it */
 		fprintf(stderr, "agentbox: note: %s\n", e.msg);
+	print_notes(&notes);
 	if (text.len)
 		fputs(text.text, stdout);
 	faults_free(&faults);
+	faults_free(&notes);
 	profile_free(&p);
 	return status;
 }

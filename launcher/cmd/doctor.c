@@ -319,6 +319,27 @@ static void doctor_bpf(struct doctor *d)
 		doctor_row(d, "ebpf", false, DOCTOR_PRESENT, NULL, "egress filters on the run's control group");
 }
 
+/* What egress.mode = host needs, beside a place for its name server, which is only tried by a run. */
+static void doctor_host_network(struct doctor *d)
+{
+	struct cgroup_host h;
+	struct err e = {0};
+	int abi = landlock_probe();
+
+	cgroup_probe(&h);
+	if (abi < 6)
+		doctor_row(d, "host network", false, DOCTOR_MISSING, "a kernel of 6.12 or later with Landlock, or mode = gateway",
+			   "Landlock's scopes are missing: egress.mode = host is refused");
+	else if (bpf_filter_possible(&e) < 0)
+		doctor_row(d, "host network", false, DOCTOR_MISSING, "run as root, or use mode = gateway", "egress.mode = host is refused: %s",
+			   e.msg);
+	else if (!h.v2_group)
+		doctor_row(d, "host network", false, DOCTOR_MISSING, "mount a cgroup v2 tree (/sys/fs/cgroup/unified will do)",
+			   "egress.mode = host is refused: no cgroup v2 group to attach to");
+	else
+		doctor_row(d, "host network", false, DOCTOR_PRESENT, NULL, "egress.mode = host, under eBPF filters");
+}
+
 static int doctor_state_dir(struct doctor *d)
 {
 	struct err e = {0};
@@ -436,6 +457,7 @@ static int doctor_run(int argc, char **argv)
 	doctor_landlock(&d);
 	doctor_cgroups(&d);
 	doctor_bpf(&d);
+	doctor_host_network(&d);
 	doctor_core(&d);
 	doctor_linking(&d);
 	if (state >= 0)

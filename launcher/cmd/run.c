@@ -311,6 +311,19 @@ static int dry_run(const struct run_options *options)
 	return cmd_finish(STATUS_OK);
 }
 
+static int check_mode(const struct profile *p)
+{
+	cleanup_str struct str text = {0};
+	struct faults faults = {0};
+	int r = profile_check_mode(p, &faults, NULL);
+
+	faults_text(&faults, &text);
+	faults_free(&faults);
+	if (text.len)
+		fputs(text.text, stderr);
+	return r < 0 ? cmd_fail_text(STATUS_REFUSED, "run: the profile sets what egress.mode = host cannot keep") : STATUS_OK;
+}
+
 static int run_main(int argc, char **argv)
 {
 	struct run_line l = {.options = {.event_fd = -1, .status_fd = -1}};
@@ -328,6 +341,8 @@ static int run_main(int argc, char **argv)
 		status = cmd_fail(STATUS_REFUSED, &e);
 	if (status == STATUS_OK && profile_supported(&profile, &e) < 0)
 		status = cmd_fail(STATUS_REFUSED, &e);
+	if (status == STATUS_OK)
+		status = check_mode(&profile);
 	if (status == STATUS_OK) {
 		l.options.profile = &profile;
 		l.options.profile_name = profile.profile.name.v ? profile.profile.name.v : profile_name(l.profile);

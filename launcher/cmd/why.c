@@ -42,7 +42,7 @@ static int why_path(const struct plan *plan, void *arg, struct err *e)
 	return 0;
 }
 
-/* By the function that the gateway asks. A name's addresses are checked again when it is connected to. */
+/* By the function that the gateway and the name server ask. A name's addresses are checked again when it is connected to. */
 static int why_connect(const struct profile *profile, const char *where)
 {
 	struct policy_request q = {0};
@@ -63,7 +63,10 @@ static int why_connect(const struct profile *profile, const char *where)
 	q.name = *target.name ? target.name : NULL;
 	q.addr = *target.name ? NULL : &target.addr;
 	q.port = target.port;
-	verdict = policy_decide(policy, &q);
+	if (profile->egress.mode.v == EGRESS_HOST && !q.name)
+		verdict = policy_decide_shared(policy, q.addr, q.port);
+	else
+		verdict = policy_decide(policy, &q);
 	printf("%s: %s: %s\n", verdict.allowed ? "allowed" : "denied", where,
 	       policy_verdict_text(policy, &verdict, text, sizeof(text)));
 	policy_free(policy);

@@ -18,8 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "egress/bpfobject.h"
-#include "egress/bpfrules.h"
+#include "egress/bpfload.h"
 
 #include "base/banned.h"
 
@@ -37,7 +36,7 @@ __asm__(".pushsection .rodata.egress_bpf, \"a\"\n"
 	".popsection\n");
 extern const char egress_bpf_object[] __attribute__((visibility("hidden")));
 
-static int sys_bpf(int command, union bpf_attr *attr)
+int sys_bpf(int command, union bpf_attr *attr)
 {
 	long r = syscall(SYS_bpf, command, attr, sizeof(*attr));
 
@@ -63,14 +62,14 @@ int bpf_filter_possible(struct err *e)
 
 /* --- maps --- */
 
-static int map_update(int map, const void *key, const void *value)
+int bpf_map_put(int map, const void *key, const void *value)
 {
 	union bpf_attr attr = {.map_fd = (uint32_t)map, .key = (uintptr_t)key, .value = (uintptr_t)value};
 
 	return sys_bpf(BPF_MAP_UPDATE_ELEM, &attr);
 }
 
-static int map_make(const char *name, enum bpf_map_type type, size_t key, size_t value, size_t entries, unsigned flags)
+int bpf_map_make(const char *name, enum bpf_map_type type, size_t key, size_t value, size_t entries, unsigned flags)
 {
 	union bpf_attr attr = {.map_type = type,
 			       .key_size = (uint32_t)key,
@@ -83,10 +82,10 @@ static int map_make(const char *name, enum bpf_map_type type, size_t key, size_t
 }
 
 /* A socket's storage has to say what it holds (Documentation/bpf/map_sk_storage.rst): an int, and an array of numbers. */
-static int map_make_owners(void)
+int bpf_map_make_storage(size_t bytes)
 {
 	enum { INT = 1, NUMBER, NUMBERS };
-	static const struct {
+	const struct {
 		struct btf_header head;
 		struct btf_type integer;
 		__u32 integer_is;
@@ -107,13 +106,13 @@ static int map_make_owners(void)
 		.number = {.name_off = 5, .info = BTF_KIND_INT << 24, .size = 8},
 		.number_is = 64,
 		.numbers = {.info = BTF_KIND_ARRAY << 24},
-		.numbers_are = {.type = NUMBER, .index_type = INT, .nelems = sizeof(struct bpf_owner) / 8},
+		.numbers_are = {.type = NUMBER, .index_type = INT, .nelems = (__u32)(bytes / 8)},
 		.names = "\0int\0u64",
 	};
 	union bpf_attr load = {.btf = (uintptr_t)&types, .btf_size = offsetof(__typeof__(types), names) + sizeof(types.names)};
 	union bpf_attr attr = {.map_type = BPF_MAP_TYPE_SK_STORAGE,
 			       .key_size = 4,
-			       .value_size = sizeof(struct bpf_owner),
+			       .value_size = (__u32)bytes,
 			       .map_flags = BPF_F_NO_PREALLOC,
 			       .map_name = "owners",
 			       .btf_key_type_id = INT,
@@ -126,16 +125,13 @@ static int map_make_owners(void)
 	return sys_bpf(BPF_MAP_CREATE, &attr);
 }
 
-static int fill_maps(int nodes, int ports, const struct bpf_rules *rules)
+int bpf_fill(int nodes, int ports, const struct bpf_rules *rules)
 {
 	uint8_t there = 1;
 	int r = 0;
 
-	/* The programs do not look into them. */
-	if (!rules->allows)
-		return 0;
 	for (size_t i = 0; r == 0 && i < rules->n_ports; i++)
-		r = map_update(ports, &rules->ports[i], &there);
+		r = bpf_map_put(ports, &rules->ports[i], &there);
 	for (size_t i = 0; r == 0 && i < rules->n_nodes; i++) {
 		const struct bpf_rules_node *node = &rules->nodes[i];
 		struct bpf_key key = {.prefix = node->prefix};
@@ -149,7 +145,7 @@ static int fill_maps(int nodes, int ports, const struct bpf_rules *rules)
 			/* The special range of mapped addresses: here they are IPv4's. */
 			continue;
 		}
-		r = map_update(nodes, &key, &node->value);
+		r = bpf_map_put(nodes, &key, &node->value);
 	}
 	return r;
 }
@@ -162,17 +158,25 @@ static uint32_t v4_of(const struct address *a)
 	return word;
 }
 
-/* Return: the map, which nobody can write to any more: what it holds is constant to the verifier. */
-static int map_make_config(const struct bpf_filter_config *config, const struct bpf_rules *rules)
+int bpf_map_make_constant(const void *value, size_t bytes)
 {
-	struct bpf_config value = {0}, *c = &value;
-	cleanup_fd int map = map_make("config", BPF_MAP_TYPE_ARRAY, 4, sizeof(value), 1, BPF_F_RDONLY_PROG);
+	cleanup_fd int map = bpf_map_make("config", BPF_MAP_TYPE_ARRAY, 4, bytes, 1, BPF_F_RDONLY_PROG);
 	union bpf_attr freeze = {.map_fd = (uint32_t)map};
 	uint32_t zero = 0;
 	int r;
 
 	if (map < 0)
 		return map;
+	r = bpf_map_put(map, &zero, value);
+	if (r == 0)
+		r = sys_bpf(BPF_MAP_FREEZE, &freeze);
+	return r < 0 ? r : steal_fd(&map);
+}
+
+static int map_make_config(const struct bpf_filter_config *config, const struct bpf_rules *rules)
+{
+	struct bpf_config value = {0}, *c = &value;
+
 	c->own4 = v4_of(&config->own4);
 	memcpy(c->own6, config->own6.b, 16);
 	if (config->synthetic.family == 4 && config->synthetic_prefix) {
@@ -183,15 +187,12 @@ static int map_make_config(const struct bpf_filter_config *config, const struct 
 	c->capture_port = config->capture_port;
 	c->rules = rules->allows;
 	c->denies = rules->denies;
-	r = map_update(map, &zero, c);
-	if (r == 0)
-		r = sys_bpf(BPF_MAP_FREEZE, &freeze);
-	return r < 0 ? r : steal_fd(&map);
+	return bpf_map_make_constant(c, sizeof(*c));
 }
 
 /* --- the ring: linux/bpf.h, "BPF ring buffer"; Documentation/bpf/ringbuf.rst --- */
 
-static int ring_map(struct bpf_filter *f, size_t bytes)
+int bpf_ring_map(struct bpf_filter *f, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *consumer, *producer;
@@ -259,11 +260,7 @@ uint64_t bpf_filter_lost(const struct bpf_filter *f)
 
 /* --- programs --- */
 
-static const struct {
-	const char *name;
-	enum bpf_prog_type type;
-	enum bpf_attach_type attach;
-} programs[BPF_FILTER_PROGRAMS] = {
+static const struct bpf_program programs[] = {
 	{"egress_connect4", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_CONNECT},
 	{"egress_connect6", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET6_CONNECT},
 	{"egress_sendmsg4", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_UDP4_SENDMSG},
@@ -272,49 +269,63 @@ static const struct {
 	{"egress_packet", BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS},
 };
 
-static int load_program(int i, const struct bpf_object_map *maps, size_t n_maps)
+#define PROGRAMS ((int)(sizeof(programs) / sizeof(programs[0])))
+
+static int load_program(const void *object, const struct bpf_program *program, const struct bpf_object_map *maps, size_t n_maps)
 {
-	static const char license[] = "Dual BSD/GPL"; /* as in egress.bpf.c */
+	static const char license[] = "Dual BSD/GPL"; /* as in egress.bpf.c and host.bpf.c */
 	struct bpf_insn insns[INSNS_MAX];
-	union bpf_attr attr = {.prog_type = programs[i].type,
-			       .expected_attach_type = programs[i].attach,
+	union bpf_attr attr = {.prog_type = program->type,
+			       .expected_attach_type = program->attach,
 			       .insns = (uintptr_t)insns,
 			       .license = (uintptr_t)license};
-	int n = bpf_object_program(egress_bpf_object, programs[i].name, maps, n_maps, insns, INSNS_MAX);
+	int n = bpf_object_program(object, program->name, maps, n_maps, insns, INSNS_MAX);
 
 	if (n < 0)
 		return n;
 	attr.insn_cnt = (uint32_t)n;
-	snprintf(attr.prog_name, sizeof(attr.prog_name), "%s", programs[i].name);
+	snprintf(attr.prog_name, sizeof(attr.prog_name), "%s", program->name);
 	return sys_bpf(BPF_PROG_LOAD, &attr);
+}
+
+int bpf_programs_load(struct bpf_filter *f, const void *object, const struct bpf_program *kinds, int n,
+		      const struct bpf_object_map *maps, size_t n_maps)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n_maps; i++)
+		if (maps[i].fd < 0)
+			return maps[i].fd;
+	f->kinds = kinds;
+	f->n_programs = n;
+	for (int i = 0; r >= 0 && i < n; i++) {
+		r = load_program(object, &kinds[i], maps, n_maps);
+		f->programs[i] = r < 0 ? -1 : r;
+	}
+	return r < 0 ? r : 0;
 }
 
 static int load_all(struct bpf_filter *f, const struct bpf_filter_config *config, const struct bpf_rules *rules)
 {
-	cleanup_fd int nodes = map_make("nodes", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct bpf_key), sizeof(struct bpf_node),
+	cleanup_fd int nodes = bpf_map_make("nodes", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct bpf_key), sizeof(struct bpf_node),
 					rules->n_nodes, BPF_F_NO_PREALLOC);
-	cleanup_fd int ports = map_make("ports", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct bpf_key_port), 1,
+	cleanup_fd int ports = bpf_map_make("ports", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct bpf_key_port), 1,
 					rules->n_ports ? rules->n_ports : 1, BPF_F_NO_PREALLOC);
-	cleanup_fd int owners = map_make_owners(), constant = map_make_config(config, rules);
+	cleanup_fd int owners = bpf_map_make_storage(sizeof(struct bpf_owner)), constant = map_make_config(config, rules);
 	struct bpf_object_map maps[6];
-	int r = 0;
+	int r;
 
-	f->ring = map_make("ring", BPF_MAP_TYPE_RINGBUF, 0, 0, BPF_RING_BYTES, 0);
-	f->lost = map_make("lost", BPF_MAP_TYPE_ARRAY, 4, 8, 1, 0);
+	f->ring = bpf_map_make("ring", BPF_MAP_TYPE_RINGBUF, 0, 0, BPF_RING_BYTES, 0);
+	f->lost = bpf_map_make("lost", BPF_MAP_TYPE_ARRAY, 4, 8, 1, 0);
 	maps[0] = (struct bpf_object_map){"nodes", nodes, false};
 	maps[1] = (struct bpf_object_map){"ports", ports, false};
 	maps[2] = (struct bpf_object_map){"owners", owners, false};
 	maps[3] = (struct bpf_object_map){"config", constant, true};
 	maps[4] = (struct bpf_object_map){"ring", f->ring, false};
 	maps[5] = (struct bpf_object_map){"lost", f->lost, false};
-	for (int i = 0; i < 6; i++)
-		if (maps[i].fd < 0)
-			return maps[i].fd;
-	for (int i = 0; r >= 0 && i < BPF_FILTER_PROGRAMS; i++) {
-		r = load_program(i, maps, 6);
-		f->programs[i] = r < 0 ? -1 : r;
-	}
-	return r < 0 ? r : fill_maps(nodes, ports, rules);
+	r = bpf_programs_load(f, egress_bpf_object, programs, PROGRAMS, maps, 6);
+	/* Without rules that allow something the programs do not look into them. */
+	return r < 0 || !rules->allows ? r : bpf_fill(nodes, ports, rules);
 }
 
 int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config, struct err *e)
@@ -326,7 +337,7 @@ int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config
 	if (r == 0) {
 		r = load_all(&new, config, &rules);
 		if (r == 0)
-			r = ring_map(&new, BPF_RING_BYTES);
+			r = bpf_ring_map(&new, BPF_RING_BYTES);
 		if (r < 0)
 			err_errno(e, -r, "eBPF filters: the kernel does not load the programs");
 	}
@@ -340,10 +351,10 @@ int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config
 
 int bpf_filter_attach(struct bpf_filter *f, int cgroup, struct err *e)
 {
-	for (int i = 0; i < BPF_FILTER_PROGRAMS; i++) {
+	for (int i = 0; i < f->n_programs; i++) {
 		union bpf_attr attr = {.link_create = {.prog_fd = (uint32_t)f->programs[i],
 						       .target_fd = (uint32_t)cgroup,
-						       .attach_type = programs[i].attach}};
+						       .attach_type = f->kinds[i].attach}};
 		int r = sys_bpf(BPF_LINK_CREATE, &attr); /* O_CLOEXEC, as every descriptor of bpf(2) */
 
 		if (r < 0)
@@ -386,6 +397,10 @@ void bpf_filter_close(struct bpf_filter *f)
 	f->consumer = f->producer = NULL;
 	cleanup_fd_p(&f->ring);
 	cleanup_fd_p(&f->lost);
+	cleanup_fd_p(&f->given);
+	cleanup_fd_p(&f->own);
+	cleanup_fd_p(&f->ports);
+	cleanup_fd_p(&f->usage);
 }
 
 #else /* !HAVE_BPF */
@@ -412,6 +427,33 @@ int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config
 	(void)f;
 	(void)config;
 	return not_built(e);
+}
+
+int bpf_host_load(struct bpf_filter *f, const struct bpf_host_config *config, struct err *e)
+{
+	(void)f;
+	(void)config;
+	return not_built(e);
+}
+
+bool bpf_host_usage(const struct bpf_filter *f, struct host_usage *out)
+{
+	(void)f;
+	(void)out;
+	return false;
+}
+
+bool bpf_host_is_own(const struct bpf_filter *f, const struct address *a)
+{
+	(void)f;
+	(void)a;
+	return false;
+}
+
+int bpf_host_close(const struct bpf_filter *f)
+{
+	(void)f;
+	return 0;
 }
 
 int bpf_filter_attach(struct bpf_filter *f, int cgroup, struct err *e)

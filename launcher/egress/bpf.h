@@ -13,21 +13,28 @@
 #include "base/err.h"
 #include "egress/address.h"
 #include "egress/bpfshared.h"
+#include "egress/hostshared.h"
 #include "egress/policy.h"
 
-#define BPF_FILTER_PROGRAMS 6
+#define BPF_FILTER_PROGRAMS 9 /* of mode = host; beside the gateway there are six */
+
+struct bpf_program;
 
 struct bpf_filter {
+	const struct bpf_program *kinds;   /* of n_programs; static */
+	int n_programs;
 	int programs[BPF_FILTER_PROGRAMS]; /* loaded and not attached; -1: none */
 	int links[BPF_FILTER_PROGRAMS];    /* -1: not attached */
 	int ring, lost;                    /* maps; the ring's is for epoll (EPOLLIN) */
 	void *consumer, *producer;         /* of the ring, mapped; NULL: not */
 	size_t ring_bytes;
+	int given, own, ports, usage;      /* maps of mode = host; -1: not there */
 };
 
 /* Nothing is loaded. What bpf_filter_close takes. */
 #define BPF_FILTER_NONE                                                                                                      \
-	((struct bpf_filter){.programs = {-1, -1, -1, -1, -1, -1}, .links = {-1, -1, -1, -1, -1, -1}, .ring = -1, .lost = -1})
+	((struct bpf_filter){.programs = {-1, -1, -1, -1, -1, -1, -1, -1, -1}, .links = {-1, -1, -1, -1, -1, -1, -1, -1, -1}, \
+			     .ring = -1, .lost = -1, .given = -1, .own = -1, .ports = -1, .usage = -1})
 
 struct bpf_filter_config {
 	const struct policy *policy;
@@ -53,6 +60,24 @@ int bpf_filter_try(struct err *e);
  * Return: 0 or -errno.
  */
 int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config, struct err *e);
+
+struct bpf_host_config {
+	const struct policy *policy;
+	struct address name_server; /* IPv4 */
+	uint64_t max_bytes;         /* 0: no limit */
+};
+
+/* The same for egress.mode = host: the programs of host.bpf.c, with the maps that the name server writes to. */
+int bpf_host_load(struct bpf_filter *f, const struct bpf_host_config *config, struct err *e);
+
+/* What went over the network. Return: false where it cannot be read. */
+bool bpf_host_usage(const struct bpf_filter *f, struct host_usage *out);
+
+/* Is it in the map of this host's own addresses? */
+bool bpf_host_is_own(const struct bpf_filter *f, const struct address *a);
+
+/* From here on nothing passes. Return: 0 or -errno. */
+int bpf_host_close(const struct bpf_filter *f);
 
 /* Attaches what was loaded. cgroup: of a v2 directory; stays the caller's. Return: 0 or -errno; then bpf_filter_close. */
 int bpf_filter_attach(struct bpf_filter *f, int cgroup, struct err *e);

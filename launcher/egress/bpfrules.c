@@ -49,6 +49,7 @@ struct compiler {
 	size_t cap_nodes, cap_ports, cap_entries, n_entries;
 	struct entry *entries;
 	struct ranges any;     /* what every address has that is not closed */
+	struct ranges deny_host;
 	struct ranges all;     /* of all sets */
 	struct set *sets;      /* by hash of their contents; n 0: free */
 	size_t n_sets, mask;
@@ -129,21 +130,33 @@ static void grow_sets(struct compiler *c)
 	free(old);
 }
 
-/* A range as the prefixes that make it up: the widest that begins at its start and does not go beyond its end, and on. */
-static void range_to_ports(struct compiler *c, uint32_t set, const struct range *range)
+/* The widest prefix that begins at the range's start and does not go beyond its end, and on. */
+size_t bpf_port_keys(uint32_t set, uint16_t first, uint16_t last, struct bpf_key_port out[BPF_PORT_KEYS_MAX])
 {
-	uint32_t at = range->first;
+	uint32_t at = first;
+	size_t n = 0;
 
-	while (at <= range->last) {
+	while (at <= last && n < BPF_PORT_KEYS_MAX) {
 		unsigned bits = 0; /* free ones */
 		struct bpf_key_port key = {.set = set, .port = htons((uint16_t)at)};
 
-		while (bits < 16 && !(at & 1U << bits) && at + (2U << bits) - 1 <= range->last)
+		while (bits < 16 && !(at & 1U << bits) && at + (2U << bits) - 1 <= last)
 			bits++;
 		key.prefix = BPF_PORT_SET_BITS + 16 - bits;
-		vec_reserve(&c->out->ports, &c->cap_ports, c->out->n_ports, sizeof(*c->out->ports));
-		c->out->ports[c->out->n_ports++] = key;
+		out[n++] = key;
 		at += 1U << bits;
+	}
+	return n;
+}
+
+static void range_to_ports(struct compiler *c, uint32_t set, const struct range *range)
+{
+	struct bpf_key_port keys[BPF_PORT_KEYS_MAX];
+	size_t n = bpf_port_keys(set, range->first, range->last, keys);
+
+	for (size_t i = 0; i < n; i++) {
+		vec_reserve(&c->out->ports, &c->cap_ports, c->out->n_ports, sizeof(*c->out->ports));
+		c->out->ports[c->out->n_ports++] = keys[i];
 	}
 }
 
@@ -175,6 +188,14 @@ static void entry_add(struct compiler *c, struct entry entry)
 	c->entries[c->n_entries++] = entry;
 }
 
+/* `deny = @host`: the loopback. What stands for @host, and this host's own addresses, ask for the set by itself. */
+static void take_deny_host(struct compiler *c, const struct rule *r)
+{
+	entry_add(c, (struct entry){.family = 4, .prefix = 8, .addr = {127}, .rule = r, .deny = true});
+	entry_add(c, (struct entry){.family = 6, .prefix = 128, .addr = {[15] = 1}, .rule = r, .deny = true});
+	ranges_add_rule(&c->deny_host, r);
+}
+
 static void take_rules(struct compiler *c, const struct policy *p, bool deny, bool any_address)
 {
 	size_t n;
@@ -189,6 +210,8 @@ static void take_rules(struct compiler *c, const struct policy *p, bool deny, bo
 		/* `deny = *` is about every address, the special ones too. */
 		for (int family = 4; deny && r->kind == RULE_ANY_PUBLIC && family <= 6; family += 2)
 			entry_add(c, (struct entry){.family = (uint8_t)family, .rule = r, .deny = true});
+		if (deny && r->kind == RULE_THIS_HOST)
+			take_deny_host(c, r);
 		if (r->kind != RULE_ADDRESS)
 			continue;
 		entry.family = r->family == AF_INET ? 4 : 6;
@@ -262,7 +285,7 @@ static void node_add(struct compiler *c, const struct scope *outer, const struct
 		ranges_add(&c->scratch, c->any.v, c->any.n);
 	allow = set_of(c);
 	memcpy(node.addr, first->addr, 16);
-	node.value = (struct bpf_node){allow.id, scope->deny.id};
+	node.value = (struct bpf_node){.allow = allow.id, .deny = scope->deny.id, .listed = scope->allow.id};
 	vec_reserve(&c->out->nodes, &c->cap_nodes, c->out->n_nodes, sizeof(*c->out->nodes));
 	c->out->nodes[c->out->n_nodes++] = node;
 	c->out->allows |= allow.id != 0;
@@ -304,6 +327,10 @@ int bpf_rules_compile(const struct policy *p, bool any_address, struct bpf_rules
 	if (c.any.n && !any_address)
 		take_special(&c);
 	r = add_nodes(&c, e);
+	c.scratch.n = 0;
+	ranges_add(&c.scratch, c.deny_host.v, c.deny_host.n);
+	out->deny_host = set_of(&c).id;
+	free(c.deny_host.v);
 	free(c.entries);
 	free(c.any.v);
 	free(c.all.v);

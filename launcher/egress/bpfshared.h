@@ -26,6 +26,7 @@ struct bpf_key_port {
  */
 struct bpf_node {
 	__u32 allow, deny;
+	__u32 listed; /* of allow, what address rules open and not `*` alone (mode = host) */
 };
 
 #define BPF_RING_BYTES (256 * 1024)
@@ -34,6 +35,8 @@ enum bpf_record_kind {
 	BPF_RECORD_DENIED = 1,
 	BPF_RECORD_TRIED, /* connect(2), before the port of this side is known */
 	BPF_RECORD_SYN,   /* the first packet of a TCP connection: with this side's port */
+	BPF_RECORD_SENT,  /* mode = host: a socket's first packet to a place */
+	BPF_RECORD_BIND,  /* mode = host: a port of this host's that was asked for, and refused */
 };
 
 struct bpf_record {

@@ -4,6 +4,7 @@
 #include <cap-ng.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/landlock.h>
 #include <sched.h>
@@ -29,7 +30,7 @@
 #define SANITIZED 0
 #endif
 
-int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_keep)
+int leave_supervisor(pid_t parent, const char *name, bool outlives, const int *keep, size_t n_keep)
 {
 	sigset_t all;
 	int null;
@@ -39,7 +40,7 @@ int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_k
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	setsid();
 	prctl(PR_SET_NAME, name);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+	if (!outlives && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return -errno;
 	if (getppid() != parent)
 		return -ESRCH;
@@ -146,7 +147,7 @@ static int close_files(uint64_t keep, uint64_t scopes)
 /* --- system calls --- */
 
 static const int gateway_calls[] = {
-	SCMP_SYS(accept4), SCMP_SYS(brk), SCMP_SYS(clock_gettime), SCMP_SYS(close), SCMP_SYS(connect), SCMP_SYS(epoll_ctl),
+	SCMP_SYS(accept4), SCMP_SYS(brk), SCMP_SYS(clock_gettime), SCMP_SYS(close), SCMP_SYS(epoll_ctl),
 	SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(futex),
 	SCMP_SYS(getpid), SCMP_SYS(getrandom), SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(madvise),
 	SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(pipe2), SCMP_SYS(read), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
@@ -162,21 +163,39 @@ static int load(scmp_filter_ctx ctx, int rc)
 	return rc;
 }
 
+/* TCP only. */
+static int allow_connecting(scmp_filter_ctx ctx)
+{
+	int rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(connect), 0);
+
+	for (int family = 0; family < 2 && rc == 0; family++)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2,
+				      SCMP_A0_32(SCMP_CMP_EQ, family ? AF_INET6 : AF_INET),
+				      SCMP_A1_32(SCMP_CMP_EQ, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC));
+	return rc;
+}
+
+/* mode = host: a name server, which enters addresses in the maps that it was given. */
+static int allow_maps(scmp_filter_ctx ctx)
+{
+	int rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 1, SCMP_A0_32(SCMP_CMP_EQ, BPF_MAP_UPDATE_ELEM));
+
+	return rc ?: seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 1, SCMP_A0_32(SCMP_CMP_EQ, BPF_MAP_DELETE_ELEM));
+}
+
 /*
- * Anything else ends the process, and with it the box's network. Sockets: TCP only. Memory: never executable. fcntl(2)
+ * Anything else ends the process, and with it the box's network. Memory: never executable. fcntl(2)
  * only for the size of pipes: by F_SETOWN, F_SETSIG and O_ASYNC it sends any signal to any process of the user.
  */
-static int filter_gateway(void)
+static int filter_gateway(bool host)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int rc = ctx ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < COUNT(gateway_calls) && rc == 0; i++)
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, gateway_calls[i], 0);
-	for (int family = 0; family < 2 && rc == 0; family++)
-		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2,
-				      SCMP_A0_32(SCMP_CMP_EQ, family ? AF_INET6 : AF_INET),
-				      SCMP_A1_32(SCMP_CMP_EQ, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC));
+	if (rc == 0)
+		rc = host ? allow_maps(ctx) : allow_connecting(ctx);
 	if (rc == 0)
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1, SCMP_A1_32(SCMP_CMP_EQ, F_SETPIPE_SZ));
 	if (rc == 0) /* PROT_EXEC is 4 */
@@ -233,7 +252,7 @@ static int filter_resolver(void)
 	return load(ctx, rc);
 }
 
-int confine_gateway(const char **what)
+int confine_gateway(bool host, const char **what)
 {
 	int rc = common();
 
@@ -245,7 +264,7 @@ int confine_gateway(const char **what)
 	if (rc < 0)
 		return rc;
 	*what = "seccomp";
-	return filter_gateway();
+	return filter_gateway(host);
 }
 
 int confine_resolver(void)

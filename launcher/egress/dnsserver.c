@@ -123,6 +123,15 @@ static void report(struct gateway *g, const struct dns_query *q, enum egress_out
 	reporter_send_merged(&g->reporter, &r, g->now_ms);
 }
 
+/* mode = host. So that what is connected to can be told by name. */
+static void report_given(struct gateway *g, const struct host *h, const struct address *addr)
+{
+	struct egress_report r = {.type = EGRESS_GIVEN, .rule = -1, .addr = *addr};
+
+	memcpy(r.name, h->name, strlen(h->name) + 1);
+	reporter_send(&g->reporter, &r);
+}
+
 /* The addresses of the family that was asked for, remembered with the name. */
 static size_t real_addresses(struct gateway *g, struct host *h, uint16_t type, struct address *out)
 {
@@ -134,10 +143,28 @@ static size_t real_addresses(struct gateway *g, struct host *h, uint16_t type, s
 		/* Without a public IPv6 address this host cannot go there, and the program would not see why. */
 		if (type == DNS_AAAA && !g->have_public6 && !address_special(&h->addrs[i]))
 			continue;
-		names_add_real(&g->names, h, &h->addrs[i]);
+		if (h != g->names.this_host) {
+			if (g->cfg->host && !names_has_real(&g->names, h, &h->addrs[i]))
+				report_given(g, h, &h->addrs[i]);
+			names_add_real(&g->names, h, &h->addrs[i]);
+		}
 		out[n++] = h->addrs[i];
 	}
 	return n;
+}
+
+/* mode = host: the programs know the addresses before the box does. Return: false where they do not: no answer then. */
+static bool give(struct gateway *g, struct host *h, const struct address *addrs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int rc = given_enter(&g->given, h->name, &addrs[i]);
+
+		if (rc < 0) {
+			gateway_error(g, -rc, "an address of a name could not be entered in the eBPF maps");
+			return false;
+		}
+	}
+	return true;
 }
 
 /* The name is allowed and its addresses are known. */
@@ -146,7 +173,7 @@ static void answer_host(struct gateway *g, const struct asker *o, const struct d
 {
 	struct address addrs[HOST_ADDRESSES];
 	size_t n = 0;
-	bool synthetic = g->cfg->synthetic || h == g->names.this_host;
+	bool synthetic = !g->cfg->host && (g->cfg->synthetic || h == g->names.this_host);
 
 	if (!h->n) {
 		report(g, q, EGRESS_UNREACHED, v, NULL, h->error);
@@ -157,6 +184,11 @@ static void answer_host(struct gateway *g, const struct asker *o, const struct d
 		addrs[n++] = names_synthetic(&g->names, h);
 	else if (!synthetic)
 		n = real_addresses(g, h, q->type, addrs);
+	if (g->cfg->host && !give(g, h, addrs, n)) {
+		report(g, q, EGRESS_UNREACHED, v, NULL, ENOSPC);
+		answer(g, o, q, DNS_SERVFAIL, NULL, 0, TTL_NONE_S);
+		return;
+	}
 	report(g, q, EGRESS_ALLOWED, v, n ? &addrs[0] : NULL, 0);
 	answer(g, o, q, DNS_NOERROR, addrs, n, n ? synthetic ? TTL_SYNTHETIC_S : TTL_REAL_S : TTL_NONE_S);
 }

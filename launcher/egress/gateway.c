@@ -167,7 +167,9 @@ static void init(struct gateway *g, const struct gateway_config *cfg, int report
 	g->now_ms = clock_ms();
 	g->report = (struct source){SOURCE_REPORT, report_fd};
 	g->reporter = (struct reporter){.fd = report_fd};
-	g->epoll = g->resolver.fd = g->own.fd = g->nflog.fd = g->proxy.fd = -1;
+	g->epoll = g->resolver.fd = g->own.fd = g->nflog.fd = g->proxy.fd = g->box.fd = -1;
+	for (int i = 0; i < 2; i++)
+		g->tcp[i].fd = g->udp[i].fd = g->dns_tcp[i].fd = -1;
 	g->timer_ms[TIMER_CONNECT] = (uint32_t)(timeout < INT32_MAX ? timeout : INT32_MAX);
 	g->timer_ms[TIMER_STAGE] = STAGE_MS;
 	g->timer_ms[TIMER_REQUEST] = REQUEST_MS;
@@ -188,6 +190,9 @@ static void init(struct gateway *g, const struct gateway_config *cfg, int report
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
 		seed = (uint32_t)g->now_ms;
 	names_init(&g->names, seed);
+	g->given.own = -1;
+	if (cfg->host)
+		given_init(&g->given, g->policy, seed);
 	size_by_descriptors(g);
 }
 
@@ -216,6 +221,23 @@ static int open_all(struct gateway *g, const char **what)
 	if (rc == 0)
 		rc = watch(g, &g->report, SOURCE_REPORT, g->report.fd);
 	return rc;
+}
+
+/* mode = host. The links stay open and are not used. What stands for @host is known from the start. */
+static int take_host(struct gateway *g, int socket_fd)
+{
+	int fds[GATEWAY_HOST_FDS], rc = gateway_host_receive(socket_fd, fds);
+
+	close(socket_fd);
+	if (rc < 0)
+		return rc;
+	g->box = (struct source){SOURCE_BOX, fds[GATEWAY_HOST_BOX]};
+	given_use(&g->given, fds[GATEWAY_HOST_GIVEN], fds[GATEWAY_HOST_PORTS], fds[GATEWAY_HOST_OWN]);
+	rc = own_enter(g);
+	for (unsigned i = 0; rc == 0 && i < g->names.this_host->n; i++)
+		rc = given_enter(&g->given, g->names.this_host->name, &g->names.this_host->addrs[i]);
+	rc = rc ?: watch(g, &g->udp[0], SOURCE_DNS_UDP, fds[GATEWAY_HOST_UDP]);
+	return rc ?: watch(g, &g->dns_tcp[0], SOURCE_DNS_LISTENER, fds[GATEWAY_HOST_TCP]);
 }
 
 static int take_sockets(struct gateway *g, int socket_fd)
@@ -299,6 +321,8 @@ static void dispatch(struct gateway *g, struct source *s, uint32_t events)
 		break;
 	case SOURCE_NFLOG:
 		filterlog_event(g);
+		break;
+	case SOURCE_BOX: /* see keep_walls */
 		break;
 	case SOURCE_REPORT:
 		report_event(g, events);
@@ -493,13 +517,29 @@ int gateway_give_resolver(int report_fd, int resolver_fd)
 	return say(report_fd, WORD_RESOLVER, resolver_fd);
 }
 
+/*
+ * mode = host, and the supervisor was killed: the box is being killed with it, and until it is gone the programs stay, which
+ * our links hold.
+ */
+static void keep_walls(struct gateway *g)
+{
+	struct epoll_event e = {.data.ptr = NULL};
+
+	if (g->box.fd < 0 || source_watch(g, &g->box, EPOLLIN) < 0)
+		return;
+	source_close(&g->report);
+	while (e.data.ptr != &g->box)
+		if (epoll_wait(g->epoll, &e, 1, -1) < 0 && errno != EINTR)
+			return;
+}
+
 int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 {
 	struct egress_report ready = {.type = EGRESS_READY, .rule = -1};
 	struct gateway *g = &gateway;
 	const char *what = NULL;
 	int keep[2] = {report_fd < socket_fd ? report_fd : socket_fd, report_fd < socket_fd ? socket_fd : report_fd};
-	int rc = leave_supervisor(cfg->parent, "agentbox-gate", keep, 2);
+	int rc = leave_supervisor(cfg->parent, "agentbox-gate", cfg->host, keep, 2);
 
 	init(g, cfg, report_fd);
 	if (rc < 0)
@@ -507,10 +547,10 @@ int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 	rc = open_all(g, &what);
 	if (rc < 0)
 		return failed(g, rc, what);
-	rc = confine_gateway(&what);
+	rc = confine_gateway(cfg->host, &what);
 	if (rc < 0)
 		return failed(g, rc, what);
-	rc = take_sockets(g, socket_fd);
+	rc = cfg->host ? take_host(g, socket_fd) : take_sockets(g, socket_fd);
 	if (rc < 0)
 		return failed(g, rc, "the sockets of the box's network did not come");
 	reporter_send(&g->reporter, &ready);
@@ -519,5 +559,7 @@ int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 	stop(g);
 	/* The supervisor need not wait for the rest of our end. */
 	source_close(&g->report);
+	if (g->orphan)
+		keep_walls(g);
 	return g->broken;
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "egress/bpf.h"
 #include "egress/policy.h"
 
 /* The sockets of the box's network, in the order of box/netns.h's enum netns_fd. */
@@ -27,10 +28,39 @@ enum gateway_socket {
 	GATEWAY_SOCKETS
 };
 
+/*
+ * egress.mode = host: the same process is the box's name server alone. What it needs comes over its socket once the eBPF
+ * programs are attached. It keeps their links too, and outlives the supervisor until the box is gone: so the box has no
+ * moment without them, whoever is killed.
+ */
+enum gateway_host_fd {
+	GATEWAY_HOST_UDP, /* the name server's sockets */
+	GATEWAY_HOST_TCP,
+	GATEWAY_HOST_GIVEN, /* maps */
+	GATEWAY_HOST_PORTS,
+	GATEWAY_HOST_OWN,
+	GATEWAY_HOST_BOX, /* pidfd of its pid 1 */
+	GATEWAY_HOST_LINKS,
+	GATEWAY_HOST_FDS = GATEWAY_HOST_LINKS + BPF_FILTER_PROGRAMS
+};
+
+/* fds: borrowed. Return: 0 or -errno. */
+int gateway_host_send(int sock, const int fds[GATEWAY_HOST_FDS]);
+/* fds: owned by the caller. Return: 0 or -errno. */
+int gateway_host_receive(int sock, int fds[GATEWAY_HOST_FDS]);
+
+/*
+ * Supervisor. Binds a name server's sockets at an address of the run's own in 127/8, port 53, that nobody else has.
+ * sockets: UDP and TCP, owned by the caller. Return: 0 or -errno with `e`: no right to the port, or another program has it
+ * at all addresses.
+ */
+int gateway_host_bind(struct address *out, int sockets[2], struct err *e);
+
 /* `@host` in the box is this address: 198.18.0.1. */
 #define GATEWAY_THIS_HOST4 "198.18.0.1"
 
 struct gateway_config {
+	bool host;             /* egress.mode = host: take_sockets is not called */
 	struct policy *policy; /* the forked process has its own copy */
 	bool synthetic;        /* egress.addresses */
 	bool inspect;

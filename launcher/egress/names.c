@@ -68,6 +68,26 @@ void names_init(struct names *n, uint32_t seed)
 	n->this_host = this_host_new();
 }
 
+static void host_free(struct host *h)
+{
+	free(h->name);
+	free(h->addrs);
+	free(h);
+}
+
+void names_free(struct names *n)
+{
+	for (size_t i = 0; i < n->n; i++)
+		host_free(n->hosts[i]);
+	if (n->this_host)
+		host_free(n->this_host);
+	free(n->hosts);
+	free(n->buckets);
+	free(n->real);
+	free(n->real_buckets);
+	*n = (struct names){0};
+}
+
 /* Open addressing, at most half full. */
 static void names_rehash(struct names *n, size_t buckets)
 {

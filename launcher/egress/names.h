@@ -57,6 +57,7 @@ struct names {
 };
 
 void names_init(struct names *n, uint32_t seed);
+void names_free(struct names *n);
 /* Finds or adds. name: normal. Return: NULL where NAMES_MAX are there. */
 struct host *names_get(struct names *n, const char *name);
 /* The synthetic address of the name. */

@@ -4,6 +4,7 @@
  * kernel says that they changed (rtnetlink(7)), as a VPN may come up during a run. Those of its interfaces, that is;
  * addresses that are local by a route alone are not among them.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -52,13 +53,36 @@ struct list {
 	size_t n, cap;
 };
 
+static struct list known; /* as of the last look */
+
+static void add_own(struct list *l, const struct address *a)
+{
+	vec_reserve(&l->v, &l->cap, l->n, sizeof(*l->v));
+	l->v[l->n++] = *a;
+}
+
+/* What is sent to the broadcast address of a network comes to this host too. */
+static void add_broadcast(struct list *l, const struct address *a, unsigned prefix)
+{
+	struct address to = *a;
+	uint32_t v4;
+
+	if (a->family != 4 || prefix > 30)
+		return;
+	memcpy(&v4, a->b, 4);
+	v4 |= htonl(prefix ? UINT32_MAX >> prefix : UINT32_MAX);
+	memcpy(to.b, &v4, 4);
+	add_own(l, &to);
+}
+
 static void take_address(struct list *l, const struct nlmsghdr *h)
 {
 	const struct ifaddrmsg *m = NLMSG_DATA(h);
 	const struct rtattr *local = NULL, *address = NULL;
+	struct address own;
 	int len = (int)h->nlmsg_len - (int)NLMSG_LENGTH(sizeof(*m));
 
-	if (len < 0 || (m->ifa_family != AF_INET && m->ifa_family != AF_INET6) || l->n == OWN_MAX)
+	if (len < 0 || (m->ifa_family != AF_INET && m->ifa_family != AF_INET6) || l->n >= OWN_MAX)
 		return;
 	for (const struct rtattr *a = IFA_RTA(m); RTA_OK(a, len); a = RTA_NEXT(a, len)) {
 		if (a->rta_type == IFA_LOCAL)
@@ -71,8 +95,9 @@ static void take_address(struct list *l, const struct nlmsghdr *h)
 		local = address;
 	if (!local || RTA_PAYLOAD(local) != (m->ifa_family == AF_INET ? 4 : 16))
 		return;
-	vec_reserve(&l->v, &l->cap, l->n, sizeof(*l->v));
-	l->v[l->n++] = m->ifa_family == AF_INET ? address_from_v4(RTA_DATA(local)) : address_from_v6(RTA_DATA(local));
+	own = m->ifa_family == AF_INET ? address_from_v4(RTA_DATA(local)) : address_from_v6(RTA_DATA(local));
+	add_own(l, &own);
+	add_broadcast(l, &own, m->ifa_prefixlen);
 }
 
 /* Reads up to the end of the dump. Notices of changes meanwhile are taken for what they add. Return: 0 or -errno. */
@@ -120,6 +145,16 @@ int own_read(struct gateway *g)
 		for (size_t i = 0; i < l.n; i++)
 			g->have_public6 |= l.v[i].family == 6 && !address_special(&l.v[i]);
 	}
-	free(l.v);
-	return rc;
+	if (rc < 0) {
+		free(l.v);
+		return rc;
+	}
+	free(known.v);
+	known = l;
+	return g->given.own < 0 ? 0 : own_enter(g);
+}
+
+int own_enter(struct gateway *g)
+{
+	return given_set_own(&g->given, known.v, known.n);
 }

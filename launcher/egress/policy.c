@@ -457,6 +457,19 @@ struct verdict policy_decide(const struct policy *p, const struct policy_request
 	return decide_resolved(p, q, v);
 }
 
+struct verdict policy_decide_shared(const struct policy *p, const struct address *addr, uint16_t port)
+{
+	static const uint8_t v4[4] = {127, 0, 0, 1}, v6[16] = {[15] = 1};
+	struct address a4 = address_from_v4(v4), a6 = address_from_v6(v6);
+	struct verdict v = decide_address(p, addr, port), by_name;
+	struct policy_request q = {.name = POLICY_THIS_HOST, .addr = addr, .port = port};
+
+	if (v.allowed || v.reason == VERDICT_DENY_RULE || (!address_eq(addr, &a4) && !address_eq(addr, &a6)))
+		return v;
+	by_name = policy_decide(p, &q);
+	return by_name.reason == VERDICT_NO_RULE ? v : by_name;
+}
+
 struct verdict policy_denied_name(const struct policy *p, const char *name, uint16_t port)
 {
 	struct port_match m = {.port = port, .found = -1, .near = -1};
@@ -509,6 +522,9 @@ static const struct {
 	[VERDICT_NOT_HTTP] = {"not-http", "no HTTP/1 request came; egress.inspect = no lets other protocols pass on port 80"},
 	[VERDICT_CONNECTIONS] = {"max-connections", "too many connections at once (egress.max-connections)"},
 	[VERDICT_BYTES] = {"max-bytes", "the bytes are used up (egress.max-bytes)"},
+	[VERDICT_PROTOCOL] = {"protocol", "only TCP and UDP leave the box"},
+	[VERDICT_LISTEN] = {"listen", "ports of this host are not the box's to listen on"},
+	[VERDICT_CLOSED] = {"closed", "the box's name server is gone, and the network is closed"},
 	[VERDICT_UNSUPPORTED] = {"unsupported", "only TCP connections leave the box"},
 };
 

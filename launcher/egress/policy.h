@@ -44,6 +44,9 @@ enum verdict_reason {
 	VERDICT_NOT_HTTP,         /* no HTTP/1 head where one must come */
 	VERDICT_CONNECTIONS,      /* max-connections */
 	VERDICT_BYTES,            /* max-bytes */
+	VERDICT_PROTOCOL,         /* mode = host: neither TCP nor UDP */
+	VERDICT_LISTEN,           /* mode = host: a port of this host's to listen on */
+	VERDICT_CLOSED,           /* mode = host: the name server is gone, and with it the way out */
 	VERDICT_UNSUPPORTED,      /* not a TCP connection: UDP, another protocol, a SOCKS command */
 	VERDICT_REASONS
 };
@@ -75,6 +78,12 @@ void policy_free(struct policy *p);
 void policy_set_own(struct policy *p, const struct address *own, size_t n);
 
 struct verdict policy_decide(const struct policy *p, const struct policy_request *q);
+
+/*
+ * The same for a bare address in a box that has this host's network (mode = host): there the loopback is `@host` by
+ * whatever name. addr: not NULL; port: not 0.
+ */
+struct verdict policy_decide_shared(const struct policy *p, const struct address *addr, uint16_t port);
 
 /*
  * Does a deny rule forbid the name on the port, whatever allows it? (A name seen in a stream to a bare address that `*`

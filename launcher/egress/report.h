@@ -18,6 +18,7 @@
 enum egress_report_type {
 	EGRESS_READY = 1, /* confined, and serving; the command may start */
 	EGRESS_FAILED,    /* the gateway cannot work and ends: errnum, text */
+	EGRESS_GIVEN,     /* mode = host: `addr` is about to be answered for `name` */
 	EGRESS_DNS,       /* a question: name, qtype, outcome, reason, rule */
 	EGRESS_CONNECT,   /* an attempt was decided */
 	EGRESS_CLOSE,     /* a connection that was allowed has ended */

@@ -9,6 +9,7 @@
 
 #include "egress/address.h"
 #include "egress/gateway.h"
+#include "egress/given.h"
 #include "egress/h2.h"
 #include "egress/http.h"
 #include "egress/names.h"
@@ -28,6 +29,7 @@ enum source_kind {
 	SOURCE_OWN,        /* this host's addresses changed */
 	SOURCE_NFLOG,
 	SOURCE_REPORT,
+	SOURCE_BOX,        /* mode = host: its pid 1 has ended */
 };
 
 struct source {
@@ -171,7 +173,8 @@ struct gateway {
 	int epoll;
 	uint64_t now_ms;
 	struct reporter reporter;
-	struct source report, resolver, own, nflog, tcp[2], udp[2], dns_tcp[2], proxy;
+	struct source report, resolver, own, nflog, tcp[2], udp[2], dns_tcp[2], proxy, box;
+	struct given given;   /* mode = host */
 	struct names names;
 	struct timer_list timers[TIMERS];
 	uint32_t timer_ms[TIMERS];
@@ -295,6 +298,7 @@ bool resolver_ready(struct gateway *g, struct host *h);
 /* --- own.c --- */
 int own_open(void); /* a netlink socket that hears of changes; Return: it or -errno */
 int own_read(struct gateway *g);
+int own_enter(struct gateway *g); /* mode = host: what was read last, in the programs' map */
 
 /* --- filterlog.c --- */
 void filterlog_event(struct gateway *g);

@@ -121,6 +121,8 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"processes", "integer?", "most processes at one time, where a cgroup measured it"},
 		{"egress_sent_bytes", "integer?", "over all connections"},
 		{"egress_received_bytes", "integer?", "over all connections"},
+		{"egress_sent_packets", "integer?", "with egress.mode = host; the bytes are those of the packets then"},
+		{"egress_received_packets", "integer?", "likewise"},
 		{"artifacts", "object?", "of the listing: `listed`, `skipped`, `bytes`, `cut`"},
 		{"denied", "integer", "how many events of this log say that something was refused or cut"})},
 };

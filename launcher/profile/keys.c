@@ -115,8 +115,7 @@ const struct key key_table[] = {
 	{KEY(identity, hostname, "hostname", TEXT), .initial = "agentbox", .shape = &shape_hostname, BUILT,
 	 .text = "host name in the box"},
 
-	{KEY(egress, mode, "mode", CHOICE), .choices = egress_modes, .initial = "none",
-	 BUILT_CHOICES(1U << EGRESS_NONE | 1U << EGRESS_GATEWAY),
+	{KEY(egress, mode, "mode", CHOICE), .choices = egress_modes, .initial = "none", BUILT,
 	 .text = "no network; a gateway that lets through what is allowed; or the host's network under eBPF filters"},
 	{LIST(egress, allow, "allow"), .shape = &shape_egress, BUILT,
 	 .text = "HOST[:PORTS] that may be reached; an empty list allows nothing"},

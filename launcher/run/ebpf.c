@@ -6,7 +6,9 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "run/network.h"
@@ -16,15 +18,27 @@
 #define RECORDS_A_TURN 1024
 #define SAME_MS 1000 /* a program that tries again within it is one attempt, as in egress/filterlog.c */
 #define RECENT 64
-#define NAMES_MAX 65536
+#define SYNTHETIC_MAX 65536
 /* The inode of the first pid namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
 #define FIRST_PID_NAMESPACE 0xEFFFFFFCU
 
-/* Not in force, for that reason; with `require` no run. */
+static bool is_host(const struct supervisor *s)
+{
+	return s->profile->egress.mode.v == EGRESS_HOST;
+}
+
+/* Not in force, for that reason; with `require` no run, and with mode = host never. */
 static int without(struct supervisor *s, int code, const char *why, struct err *e)
 {
 	s->ebpf.wanted = false;
 	snprintf(s->ebpf.why, sizeof(s->ebpf.why), "%s", why);
+	if (is_host(s)) {
+		s->reason = REASON_REFUSED;
+		return err_set(e, code,
+			       "egress.mode = host: the eBPF filters are the only wall there, and they cannot be in force: %s; run as root, "
+			       "or use mode = gateway, which needs no privilege",
+			       why);
+	}
 	if (s->profile->egress.ebpf.v != MECHANISM_REQUIRE)
 		return 0;
 	s->reason = REASON_REFUSED;
@@ -40,10 +54,10 @@ int ebpf_plan(struct supervisor *s, struct err *e)
 
 	if (s->profile->egress.ebpf.v == MECHANISM_OFF)
 		snprintf(s->ebpf.why, sizeof(s->ebpf.why), "egress.ebpf = off");
-	else if (s->profile->egress.mode.v != EGRESS_GATEWAY)
+	else if (s->profile->egress.mode.v == EGRESS_NONE)
 		snprintf(s->ebpf.why, sizeof(s->ebpf.why), "egress.mode = none: there is no network to filter");
 	if (s->ebpf.why[0])
-		return 0;
+		return is_host(s) ? without(s, EINVAL, "egress.ebpf = off", e) : 0;
 	r = bpf_filter_possible(&missing);
 	if (r < 0)
 		return without(s, -r, missing.msg, e);
@@ -69,6 +83,28 @@ static struct address own_address(const char *text)
 	return v6 ? address_from_v6(bytes) : address_from_v4(bytes);
 }
 
+static int attach_host(struct supervisor *s, struct err *e)
+{
+	const struct bpf_host_config config = {
+		.policy = s->network.policy,
+		.name_server = s->network.server,
+		.max_bytes = s->profile->egress.max_bytes.bytes,
+	};
+	struct err missing = {0};
+	uint32_t seed = 0;
+	int r = bpf_host_load(&s->ebpf.filter, &config, &missing);
+
+	if (r == 0)
+		r = bpf_filter_attach(&s->ebpf.filter, cgroup_ebpf_fd(&s->cgroup), &missing);
+	if (r < 0)
+		return without(s, -r, missing.msg, e);
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+		seed = (uint32_t)getpid();
+	names_init(&s->ebpf.given, seed);
+	s->ebpf.attached = true;
+	return 0;
+}
+
 int ebpf_attach(struct supervisor *s, struct err *e)
 {
 	uint32_t synthetic = htonl(NETNS_SYNTHETIC_FIRST);
@@ -87,6 +123,8 @@ int ebpf_attach(struct supervisor *s, struct err *e)
 
 	if (!s->ebpf.wanted)
 		return 0;
+	if (is_host(s))
+		return attach_host(s, e);
 	r = bpf_filter_load(&s->ebpf.filter, &config, &missing);
 	if (r == 0)
 		r = bpf_filter_attach(&s->ebpf.filter, cgroup_ebpf_fd(&s->cgroup), &missing);
@@ -107,7 +145,7 @@ static bool synthetic_number(const struct address *a, size_t *out)
 		return false;
 	memcpy(&v4, a->b, 4);
 	*out = ntohl(v4) - NETNS_SYNTHETIC_FIRST;
-	return *out < NAMES_MAX;
+	return *out < SYNTHETIC_MAX;
 }
 
 void ebpf_note_name(struct supervisor *s, const struct address *addr, const char *name)
@@ -115,7 +153,7 @@ void ebpf_note_name(struct supervisor *s, const struct address *addr, const char
 	struct ebpf *b = &s->ebpf;
 	size_t i;
 
-	if (!b->attached || !synthetic_number(addr, &i))
+	if (!b->attached || is_host(s) || !synthetic_number(addr, &i))
 		return;
 	if (i >= b->n_names) {
 		size_t n = i + 1 > 2 * b->n_names ? i + 1 : 2 * b->n_names;
@@ -189,7 +227,7 @@ bool ebpf_owner(struct supervisor *s, const struct egress_report *r, pid_t *pid,
 	struct ebpf *b = &s->ebpf;
 	struct err ignored;
 
-	if (!b->attached)
+	if (!b->attached || is_host(s))
 		return false;
 	/* Its record was written before the gateway could see the connection. */
 	ebpf_records(s, &ignored);
@@ -255,15 +293,144 @@ static int denied_event(struct supervisor *s, const struct bpf_record *record, s
 	return network_connect(s, &r, pid, record->pid ? comm : NULL, e);
 }
 
+/* --- mode = host --- */
+
+void ebpf_note_given(struct supervisor *s, const struct address *addr, const char *name)
+{
+	struct host *h;
+
+	if (!is_host(s) || !s->ebpf.attached)
+		return;
+	h = names_get(&s->ebpf.given, name);
+	if (h && h != s->ebpf.given.this_host)
+		names_add_real(&s->ebpf.given, h, addr);
+}
+
+/*
+ * By the function that the name server asked, with the name that the address was answered for: of several the one that
+ * allows it. *name: NULL: none.
+ */
+static struct verdict host_verdict(struct supervisor *s, const struct address *addr, uint16_t port, const char **name)
+{
+	struct policy_request q = {.addr = addr, .port = port};
+	struct verdict v, one;
+	int cursor = -1;
+
+	*name = NULL;
+	policy_set_own(s->network.policy, addr, bpf_host_is_own(&s->ebpf.filter, addr) ? 1 : 0);
+	v = policy_decide_shared(s->network.policy, addr, port);
+	for (const struct host *h; (h = names_find_real(&s->ebpf.given, addr, &cursor));) {
+		q.name = h->name;
+		one = policy_decide(s->network.policy, &q);
+		if (*name && !one.allowed)
+			continue;
+		*name = h->name;
+		if (!v.allowed)
+			v = one;
+		if (one.allowed)
+			break;
+	}
+	return v;
+}
+
+static struct verdict refused_verdict(struct supervisor *s, const struct bpf_record *record, struct verdict v)
+{
+	struct host_usage u = {0};
+
+	if (!v.allowed)
+		return v;
+	/* The rules allow it, and it was refused all the same. */
+	v = (struct verdict){.reason = VERDICT_PROTOCOL, .rule = -1};
+	if ((record->protocol == IPPROTO_TCP || record->protocol == IPPROTO_UDP) && bpf_host_usage(&s->ebpf.filter, &u) && u.closed)
+		v.reason = u.used_up ? VERDICT_BYTES : VERDICT_CLOSED;
+	return v;
+}
+
+static int host_event(struct supervisor *s, const struct bpf_record *record, struct err *e)
+{
+	struct egress_report r = {.type = EGRESS_CONNECT,
+				  .count = 1,
+				  .port = record->port,
+				  .outcome = record->kind == BPF_RECORD_SENT ? EGRESS_ALLOWED : EGRESS_DENIED,
+				  .via = EGRESS_VIA_EBPF,
+				  .protocol = (uint8_t)record->protocol};
+	struct verdict v = {.reason = VERDICT_PROTOCOL, .rule = -1};
+	const char *name = NULL;
+	char comm[EBPF_COMM_MAX];
+	pid_t pid;
+
+	if (record->kind != BPF_RECORD_SENT && !is_new(record))
+		return 0;
+	if (record->family)
+		r.addr = record_address(record);
+	if (record->kind == BPF_RECORD_BIND)
+		v.reason = VERDICT_LISTEN;
+	else if ((record->protocol == IPPROTO_TCP || record->protocol == IPPROTO_UDP) && record->port && record->family)
+		v = host_verdict(s, &r.addr, record->port, &name);
+	if (record->kind == BPF_RECORD_DENIED)
+		v = refused_verdict(s, record, v);
+	if (name)
+		snprintf(r.name, sizeof(r.name), "%s", name);
+	r.reason = (uint8_t)v.reason;
+	r.rule = v.rule;
+	take_owner(record, &pid, comm);
+	return network_connect(s, &r, pid, record->pid ? comm : NULL, e);
+}
+
+/* egress.max-bytes, as limits.c has it for the others. */
+static int usage_events(struct supervisor *s, struct err *e)
+{
+	uint64_t max = s->profile->egress.max_bytes.bytes, used;
+	struct ebpf *b = &s->ebpf;
+	int r = 0;
+
+	if (!is_host(s) || !bpf_host_usage(&b->filter, &b->usage))
+		return 0;
+	used = b->usage.sent_bytes + b->usage.received_bytes;
+	if (max && !b->usage_warned && used >= max / 5 * 4) {
+		b->usage_warned = true;
+		r = record_event(s, EVENT_LIMIT_WARN, limits_fields("egress.max-bytes", max, used), e);
+	}
+	if (r == 0 && b->usage.used_up && !b->usage_said) {
+		b->usage_said = true;
+		r = record_event(s, EVENT_LIMIT_HIT, limits_fields("egress.max-bytes", max, used), e);
+	}
+	return r;
+}
+
+int ebpf_sample(struct supervisor *s, struct err *e)
+{
+	int r;
+
+	if (!is_host(s) || !s->ebpf.attached)
+		return 0;
+	r = ebpf_records(s, e);
+	return r < 0 ? r : usage_events(s, e);
+}
+
+void ebpf_close(struct supervisor *s)
+{
+	if (is_host(s) && s->ebpf.attached)
+		bpf_host_close(&s->ebpf.filter);
+}
+
+/* --- the ring --- */
+
 int ebpf_records(struct supervisor *s, struct err *e)
 {
 	struct bpf_record record;
+	int named = is_host(s) && s->network.ready ? network_report(s, e) : 0;
 
+	/* The names of addresses were told before the box knew the addresses. */
+	if (named < 0)
+		return named;
 	/* Bounded, so that a flood of records does not keep the loop from its other work. */
 	for (int i = 0; i < RECORDS_A_TURN && bpf_filter_next(&s->ebpf.filter, &record); i++) {
 		int r = 0;
 
-		if (record.kind != BPF_RECORD_DENIED)
+		if (is_host(s))
+			r = host_event(s, &record, e);
+		else if (record.kind != BPF_RECORD_DENIED)
 			remember(&s->ebpf, &record);
 		else if (is_new(&record))
 			r = denied_event(s, &record, e);
@@ -294,9 +461,14 @@ int ebpf_finish(struct supervisor *s, struct err *e)
 	if (!s->ebpf.attached)
 		return 0;
 	/* Nothing of the box runs any more: what is there now is all there will be. */
-	while (r == 0 && bpf_filter_next(&s->ebpf.filter, &record))
-		if (record.kind == BPF_RECORD_DENIED && is_new(&record))
+	while (r == 0 && bpf_filter_next(&s->ebpf.filter, &record)) {
+		if (is_host(s))
+			r = host_event(s, &record, e);
+		else if (record.kind == BPF_RECORD_DENIED && is_new(&record))
 			r = denied_event(s, &record, e);
+	}
+	if (r == 0)
+		r = usage_events(s, e);
 	if (r == 0)
 		r = lost_event(s, e);
 	bpf_filter_close(&s->ebpf.filter);
@@ -309,5 +481,6 @@ void ebpf_free(struct supervisor *s)
 	for (size_t i = 0; i < s->ebpf.n_names; i++)
 		free(s->ebpf.names[i]);
 	free(s->ebpf.names);
+	names_free(&s->ebpf.given);
 	free(s->ebpf.seen);
 }

@@ -31,6 +31,15 @@ void ebpf_note_name(struct supervisor *s, const struct address *addr, const char
  */
 bool ebpf_owner(struct supervisor *s, const struct egress_report *r, pid_t *pid, char *comm);
 
+/* mode = host: an address is about to be answered for a name. */
+void ebpf_note_given(struct supervisor *s, const struct address *addr, const char *name);
+
+/* mode = host: what waits in the ring without having woken, and egress.max-bytes. Return: as ebpf_records. */
+int ebpf_sample(struct supervisor *s, struct err *e);
+
+/* mode = host: nothing passes any more. */
+void ebpf_close(struct supervisor *s);
+
 /* The box is gone: the last records, and how many were lost. Detaches. Return: as ebpf_records. */
 int ebpf_finish(struct supervisor *s, struct err *e);
 

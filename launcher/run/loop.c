@@ -156,6 +156,8 @@ static int on_clock(struct supervisor *s, struct err *e)
 	}
 	if (r == 0)
 		r = limits_sample(s, e);
+	if (r == 0)
+		r = ebpf_sample(s, e);
 	arm_clock(s);
 	return r;
 }

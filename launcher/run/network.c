@@ -29,16 +29,31 @@
  */
 #define QUESTIONS_MAX 10000
 #define REFUSALS_MAX 10000
+#define SENT_MAX 100000
+
+int network_names(struct supervisor *s, struct err *e)
+{
+	struct network *n = &s->network;
+	int r;
+
+	if (s->profile->egress.mode.v != EGRESS_HOST)
+		return 0;
+	r = gateway_host_bind(&n->server, n->names, e);
+	if (r < 0)
+		return r;
+	s->host.name_server = address_text(&n->server, n->server_text);
+	return 0;
+}
 
 int network_plan(struct supervisor *s, struct err *e)
 {
 	struct network *n = &s->network;
 	int r;
 
-	if (s->profile->egress.mode.v != EGRESS_GATEWAY)
+	if (s->profile->egress.mode.v == EGRESS_NONE)
 		return 0;
 	r = policy_new(s->profile, &n->policy, e);
-	if (r < 0)
+	if (r < 0 || s->profile->egress.mode.v == EGRESS_HOST)
 		return r;
 	policy_reach(n->policy, &n->reach);
 	s->plan.net = (struct netns_plan){
@@ -70,6 +85,7 @@ static void gateway_child(const struct supervisor *s, pid_t parent, int report, 
 {
 	const struct profile *p = s->profile;
 	struct gateway_config cfg = {
+		.host = p->egress.mode.v == EGRESS_HOST,
 		.policy = s->network.policy,
 		.synthetic = p->egress.addresses.v == ADDRESSES_SYNTHETIC,
 		.inspect = p->egress.inspect.v,
@@ -116,11 +132,34 @@ int network_start(struct supervisor *s, struct err *e)
 		gateway_child(s, parent, n->gateway_report, n->gateway_end);
 	cleanup_fd_p(&n->gateway_report);
 	cleanup_fd_p(&n->gateway_end);
-	cleanup_fd_p(&n->box_end);
+	if (s->plan.private_network)
+		cleanup_fd_p(&n->box_end);
 	if (n->pid < 0)
 		return err_errno(e, errno, "cannot start the egress gateway");
 	n->pidfd = pidfd_open(n->pid, 0);
 	return n->pidfd < 0 ? err_errno(e, errno, "cannot watch the egress gateway") : 0;
+}
+
+int network_attached(struct supervisor *s, struct err *e)
+{
+	struct network *n = &s->network;
+	int fds[GATEWAY_HOST_FDS], r;
+
+	if (s->profile->egress.mode.v != EGRESS_HOST)
+		return 0;
+	fds[GATEWAY_HOST_UDP] = n->names[0];
+	fds[GATEWAY_HOST_TCP] = n->names[1];
+	fds[GATEWAY_HOST_GIVEN] = s->ebpf.filter.given;
+	fds[GATEWAY_HOST_PORTS] = s->ebpf.filter.ports;
+	fds[GATEWAY_HOST_OWN] = s->ebpf.filter.own;
+	fds[GATEWAY_HOST_BOX] = s->init_pidfd;
+	memcpy(&fds[GATEWAY_HOST_LINKS], s->ebpf.filter.links, sizeof(s->ebpf.filter.links));
+	r = gateway_host_send(n->box_end, fds);
+	cleanup_fd_p(&n->box_end);
+	cleanup_fd_p(&n->names[0]);
+	cleanup_fd_p(&n->names[1]);
+	/* It has gone already: its report says why. */
+	return r < 0 && r != -EPIPE && r != -ECONNRESET ? err_errno(e, -r, "the sockets for the box's name server") : 0;
 }
 
 /* The process and its end of `pair`. Return: a pidfd of it or -errno. */
@@ -280,6 +319,9 @@ int network_connect(struct supervisor *s, const struct egress_report *r, pid_t p
 
 	if (r->outcome != EGRESS_ALLOWED && is_enough(s, &s->network.refusals, REFUSALS_MAX, r))
 		return 0;
+	/* Nothing bounds how fast a box on the host's network connects. */
+	if (r->outcome == EGRESS_ALLOWED && r->via == EGRESS_VIA_EBPF && is_enough(s, &s->network.sent, SENT_MAX, r))
+		return 0;
 	fields = json_object();
 	json_object_set_new(fields, "id", r->id ? json_integer(r->id) : json_null());
 	json_object_set_new(fields, "verdict", json_string(r->outcome == EGRESS_DENIED ? "deny" : "allow"));
@@ -359,6 +401,9 @@ static int on_report(struct supervisor *s, const struct egress_report *r, struct
 	case EGRESS_READY:
 		s->network.ready = true;
 		return 0;
+	case EGRESS_GIVEN:
+		ebpf_note_given(s, &r->addr, r->name);
+		return 0;
 	case EGRESS_DNS:
 		return dns_event(s, r, e);
 	case EGRESS_CONNECT:
@@ -409,6 +454,8 @@ static int on_gone(struct supervisor *s, struct err *e)
 	n->failed_early = !n->ready;
 	if (n->failed_early)
 		return 0;
+	/* mode = host: nobody would see any more that an address became this host's own. */
+	ebpf_close(s);
 	return error_event(s, info.si_code == CLD_EXITED ? info.si_status : -1, info.si_code == CLD_EXITED ? -1 : info.si_status,
 			   *n->failure ? n->failure : "the gateway ended", e);
 }
@@ -476,10 +523,16 @@ int network_finish(struct supervisor *s, struct err *e)
 
 void network_end_fields(const struct supervisor *s, json_t *end)
 {
+	const struct host_usage *u = &s->ebpf.usage;
+
 	if (!s->network.policy)
 		return;
-	json_object_set_new(end, "egress_sent_bytes", json_integer((json_int_t)s->network.sent_bytes));
-	json_object_set_new(end, "egress_received_bytes", json_integer((json_int_t)s->network.received_bytes));
+	json_object_set_new(end, "egress_sent_bytes", json_integer((json_int_t)(s->network.sent_bytes + u->sent_bytes)));
+	json_object_set_new(end, "egress_received_bytes", json_integer((json_int_t)(s->network.received_bytes + u->received_bytes)));
+	if (s->profile->egress.mode.v != EGRESS_HOST)
+		return;
+	json_object_set_new(end, "egress_sent_packets", json_integer((json_int_t)u->sent_packets));
+	json_object_set_new(end, "egress_received_packets", json_integer((json_int_t)u->received_packets));
 }
 
 void network_summary(const struct supervisor *s, struct str *out)
@@ -507,6 +560,8 @@ void network_free(struct supervisor *s)
 	cleanup_fd_p(&n->box_end);
 	cleanup_fd_p(&n->gateway_report);
 	cleanup_fd_p(&n->gateway_end);
+	cleanup_fd_p(&n->names[0]);
+	cleanup_fd_p(&n->names[1]);
 	policy_reach_free(&n->reach);
 	policy_free(n->policy);
 	strv_free(&n->denied_names);

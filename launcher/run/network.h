@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* egress.mode = gateway: the policy, the gateway process beside the box, and what it reports as events. */
+/*
+ * egress.mode = gateway: the policy, the gateway process beside the box, and what it reports as events. With mode = host
+ * that process is the box's name server.
+ */
 #ifndef AGENTBOX_RUN_NETWORK_H
 #define AGENTBOX_RUN_NETWORK_H
 
 #include "run/supervisor.h"
+
+/*
+ * mode = host: binds the name server's sockets and puts its address into s->host, before the plan is built. Return: 0 or
+ * -errno with `e`.
+ */
+int network_names(struct supervisor *s, struct err *e);
 
 /* Compiles the policy and puts what the box's network needs into the plan. Return: 0 or -errno with `e`. */
 int network_plan(struct supervisor *s, struct err *e);
@@ -13,6 +22,9 @@ int network_open(struct supervisor *s, struct err *e);
 
 /* Starts the gateway, beside the box that was cloned. Return: 0 or -errno with `e`. */
 int network_start(struct supervisor *s, struct err *e);
+
+/* mode = host: the eBPF filters are attached, and the name server gets what it needs. Return: 0 or -errno with `e`. */
+int network_attached(struct supervisor *s, struct err *e);
 
 /* With network.failed_early: why, in words. */
 void network_failure_text(const struct supervisor *s, struct err *e);

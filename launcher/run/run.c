@@ -51,7 +51,8 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 		.log.fd = -1,
 		.log.copy_fd = -1,
 		.cgroup.oom_fd = -1,
-		.network = {.pidfd = -1, .resolver_pidfd = -1, .report = -1, .gateway_report = -1, .gateway_end = -1, .box_end = -1},
+		.network = {.pidfd = -1, .resolver_pidfd = -1, .report = -1, .gateway_report = -1, .gateway_end = -1, .box_end = -1,
+			    .names = {-1, -1}},
 		.ebpf.filter = BPF_FILTER_NONE,
 		.exit_code = -1,
 		.signum = -1,
@@ -220,7 +221,7 @@ static int start_box(struct supervisor *s, struct err *e)
 	umask(mask);
 	config.umask = mask;
 	config.control = child_end;
-	config.network = s->network.box_end;
+	config.network = s->plan.private_network ? s->network.box_end : -1;
 	if (cgroup_into_fd(&s->cgroup) >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cgroup_into_fd(&s->cgroup);
@@ -241,7 +242,9 @@ static int start_box(struct supervisor *s, struct err *e)
 	}
 	/* While the box is being made; it waits for the word to start. */
 	r = network_start(s, e);
-	return r < 0 ? r : ebpf_attach(s, e);
+	if (r == 0)
+		r = ebpf_attach(s, e);
+	return r < 0 ? r : network_attached(s, e);
 }
 
 /* --- the outcome --- */
@@ -366,13 +369,14 @@ static int prepare(struct supervisor *s, struct err *e)
 	if (r == 0)
 		r = commands_check(s->profile, s->options->request.argv, e);
 	s->command_refused = r < 0;
-	if (r == 0) {
-		r = plan_build(&s->plan, s->profile, &s->options->request, &s->host, e);
-	}
-	if (r == 0)
-		r = network_plan(s, e);
 	if (r == 0)
 		r = ebpf_plan(s, e);
+	if (r == 0)
+		r = network_names(s, e);
+	if (r == 0)
+		r = plan_build(&s->plan, s->profile, &s->options->request, &s->host, e);
+	if (r == 0)
+		r = network_plan(s, e);
 	if (r < 0)
 		return r;
 	r = dirs_make(s, e);

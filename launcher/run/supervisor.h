@@ -11,6 +11,7 @@
 #include "box/messages.h"
 #include "box/plan.h"
 #include "egress/bpf.h"
+#include "egress/names.h"
 #include "egress/policy.h"
 #include "egress/report.h"
 #include "event/event.h"
@@ -34,18 +35,21 @@ enum run_reason {
 	REASON_LOST,
 };
 
-/* egress.mode = gateway, see run/network.h. */
+/* egress.mode = gateway and host, see run/network.h. */
 struct network {
-	struct policy *policy; /* NULL: no gateway */
+	struct policy *policy; /* NULL: no network */
 	struct policy_reach reach;
 	pid_t pid;
 	int pidfd, resolver_pidfd;                        /* -1: none */
 	int report, gateway_report, gateway_end, box_end; /* -1: none; the last three until both processes have them */
+	int names[2];          /* mode = host: the name server's sockets, until it has them; -1: none */
+	struct address server; /* and its address */
+	char server_text[ADDRESS_TEXT_MAX];
 	bool ready, finishing, resolver_asked, more_denied;
 	bool failed_early; /* the gateway ended before it was ready */
 	char failure[256];
 	uint64_t denied, sent_bytes, received_bytes;
-	uint64_t questions, refusals, unsaid; /* events so far; what came when there were enough of them */
+	uint64_t questions, refusals, sent, unsaid; /* events so far; what came when there were enough of them */
 	struct strv denied_names;
 };
 
@@ -59,6 +63,9 @@ struct ebpf {
 	size_t n_seen;           /* of all there were */
 	char **names;            /* by the number of their synthetic address */
 	size_t n_names;
+	struct names given;      /* mode = host: what was answered for which name */
+	struct host_usage usage; /* mode = host: as last read */
+	bool usage_warned, usage_said;
 };
 
 struct supervisor {

@@ -36,7 +36,7 @@ int fd_replace_file(int dirfd, const char *name, const void *bytes, size_t len, 
  * One message with at most FD_SEND_MAX descriptors over a UNIX socket. Async-signal-safe.
  * Return: 0 or -errno.
  */
-#define FD_SEND_MAX 8
+#define FD_SEND_MAX 16
 int fd_send(int sock, const void *bytes, size_t len, const int *fds, size_t n_fds);
 
 /*

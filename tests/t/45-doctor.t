@@ -4,7 +4,7 @@
 
 # What a box needs, and what it can do without, as doctor names them.
 needed='state directory,clone3,openat2,seccomp,user namespaces,id maps,namespaces,mounts,read-only trees,/proc'
-besides='overlay,gateway plumbing,landlock,limits.memory,limits.processes,limits.cpus,delegation,ebpf,libraries'
+besides='overlay,gateway plumbing,landlock,limits.memory,limits.processes,limits.cpus,delegation,ebpf,host network,libraries'
 
 # json EXPRESSION: of doctor's object `d`, mechanisms by name in `m`, from $T/json.
 json() {

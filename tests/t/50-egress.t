@@ -149,8 +149,8 @@ hello 203.0.113.20' 'a rule for all: public addresses and no others'
 
 # Without what it needs, nothing runs. In a namespace where nf_tables is not to be had: see 40-vm.t for a kernel without it.
 missing() {
-	run --allow web.test -s egress.mode=host -- touch "$T/ran"
-	is "$status $(test -e "$T/ran" && echo ran)" '125 ' 'case 64: a mode that this version cannot enforce is refused'
+	run --allow web.test -s egress.mode=host -s egress.ebpf=off -- touch "$T/ran"
+	is "$status $(test -e "$T/ran" && echo ran)" '125 ' 'case 64: a mode that cannot be enforced is refused'
 	outside unshare -U -r sh -c 'echo 0 >/proc/sys/user/max_net_namespaces && exec "$0" run --allow web.test -- touch ran' "$AB"
 	is "$status $(test -e ran && echo ran)" '125 ' 'case 64: no network namespace to be had: nothing runs'
 	# Each gateway needs descriptors and processes; without them it cannot start.

@@ -33,6 +33,7 @@
 #include "base/str.h"
 #include "egress/bpf.h"
 #include "egress/bpfrules.h"
+#include "egress/given.h"
 #include "egress/policy.h"
 
 #include "base/banned.h"
@@ -63,6 +64,7 @@ struct fixture {
 	struct profile profile;
 	struct policy *policy;
 	struct bpf_filter filter;
+	struct given given; /* mode = host */
 };
 
 static void compile(struct fixture *f)
@@ -320,6 +322,288 @@ static void same_as_policy(void **state)
 	assert_true(allowed > 1000);
 	assert_true(denied > 1000);
 	printf("# %u allowed and %u denied attempts compared\n", allowed, denied);
+}
+
+/* --- the same with mode = host --- */
+
+#define NAME_SERVER "127.99.1.2"
+#define GIVEN 24
+
+static const char *const own_places[] = {"203.0.113.77", "10.1.2.3", "2600::1", "8.8.8.8"};
+
+static void attach_host(struct fixture *f, uint64_t max_bytes)
+{
+	struct bpf_host_config config = {.policy = f->policy, .name_server = addr(NAME_SERVER), .max_bytes = max_bytes};
+	struct address own[COUNT(own_places)];
+	struct err e = {0};
+
+	f->filter = BPF_FILTER_NONE;
+	if (bpf_host_load(&f->filter, &config, &e) < 0 || bpf_filter_attach(&f->filter, cgroup, &e) < 0)
+		fail_msg("%s", e.msg);
+	for (size_t i = 0; i < COUNT(own_places); i++)
+		own[i] = addr(own_places[i]);
+	policy_set_own(f->policy, own, COUNT(own));
+	given_init(&f->given, f->policy, 1);
+	given_use(&f->given, f->filter.given, f->filter.ports, f->filter.own);
+	assert_int_equal(given_set_own(&f->given, own, COUNT(own)), 0);
+}
+
+static void host_free(struct fixture *f)
+{
+	given_free(&f->given);
+	bpf_filter_close(&f->filter);
+	policy_free(f->policy);
+	list_free(&f->profile.egress.allow);
+	list_free(&f->profile.egress.deny);
+}
+
+/* With names and the loopback, which the other mode's programs do not decide about. */
+static void random_host_rule(struct val_list *l)
+{
+	static const char *const hosts[] = {"@host", "web.test", "*.web.test", "a.web.test", "127.0.0.1", "[::1]", "127.0.0.0/8", "*"};
+	char text[128];
+
+	if (pick(2)) {
+		random_rule(l);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s%s", hosts[pick(COUNT(hosts))], ports[pick(COUNT(ports))]);
+	add(l, text);
+}
+
+struct pair {
+	const char *name;
+	struct address addr;
+};
+
+static void host_address(struct address *a)
+{
+	static const char *const places[] = {"127.0.0.1", "::1", "127.0.0.2", "127.1.2.3", "0.0.0.0", "::", NAME_SERVER};
+
+	if (pick(4))
+		random_address(a);
+	else if (pick(2))
+		*a = addr(places[pick(COUNT(places))]);
+	else
+		*a = addr(own_places[pick(COUNT(own_places))]);
+}
+
+static bool expected_host(const struct policy *p, const struct pair *given, size_t n, const struct address *a, uint16_t port)
+{
+	struct address server = addr(NAME_SERVER);
+
+	if (port == 53 && address_eq(a, &server))
+		return true;
+	if (policy_decide_shared(p, a, port).allowed)
+		return true;
+	for (size_t i = 0; i < n; i++) {
+		struct policy_request q = {.name = given[i].name, .addr = a, .port = port};
+
+		if (address_eq(&given[i].addr, a) && policy_decide(p, &q).allowed)
+			return true;
+	}
+	return false;
+}
+
+static size_t give(struct fixture *f, struct pair *given)
+{
+	static const char *const names[] = {"web.test", "a.web.test", "b.a.web.test", "other.test"};
+
+	for (size_t i = 0; i < GIVEN; i++) {
+		given[i].name = i < 2 ? POLICY_THIS_HOST : names[pick(COUNT(names))];
+		given[i].addr = addr(i ? "::1" : "127.0.0.1");
+		if (i >= 2)
+			host_address(&given[i].addr);
+		assert_int_equal(given_enter(&f->given, given[i].name, &given[i].addr), 0);
+	}
+	return GIVEN;
+}
+
+/* By one way of sending, or a SYN of a raw socket from before. Return: was it let through? */
+static bool host_attempt(int raw4, int raw6, const struct address *a, uint16_t port)
+{
+	struct tcphdr syn = {.th_flags = TH_SYN, .th_off = 5, .th_win = htons(1000), .th_dport = htons(port)};
+	static const enum how ways[] = {TCP_CONNECT, TCP_FASTOPEN_SEND, UDP_SENDTO, UDP_CONNECTED_SEND};
+	struct sockaddr_storage sa;
+	unsigned way = pick(5);
+	socklen_t len;
+
+	/* A packet to it is one to the loopback. */
+	if (address_is_unspecified(a))
+		return attempt(ways[way % 3], a, port, pick(2)) != EPERM;
+	if (way < 4)
+		return attempt(ways[way], a, port, pick(2)) != EPERM;
+	len = address_to_sockaddr(a, 0, &sa);
+	return sendto(a->family == 4 ? raw4 : raw6, &syn, sizeof(syn), 0, (struct sockaddr *)&sa, len) >= 0 || errno != EPERM;
+}
+
+/* No route to a link-local or multicast address: no packet that could be refused. */
+static bool has_route(const struct address *a)
+{
+	const char *range = address_special(a);
+
+	return !range || (!str_eq(range, "multicast") && !str_eq(range, "link-local"));
+}
+
+static void host_same_as_policy(void **state)
+{
+	int raw4 = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_TCP), raw6 = socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_TCP);
+	unsigned allowed = 0, denied = 0, by_name = 0;
+
+	(void)state;
+	assert_true(raw4 >= 0 && raw6 >= 0);
+	for (seed = 500; seed < 580; seed++) {
+		struct pair given[GIVEN];
+		unsigned round = seed, n_allow = pick(10), n_deny = pick(5);
+		struct fixture f = {0};
+		size_t n;
+
+		for (unsigned i = 0; i < n_allow; i++)
+			random_host_rule(&f.profile.egress.allow);
+		for (unsigned i = 0; i < n_deny; i++)
+			random_host_rule(&f.profile.egress.deny);
+		compile(&f);
+		attach_host(&f, 0);
+		n = give(&f, given);
+		for (int i = 0; i < 250; i++) {
+			uint16_t port = tried[pick(COUNT(tried))];
+			char text[ADDRESS_TEXT_MAX];
+			struct address a;
+			bool want, got;
+
+			host_address(&a);
+			if (pick(3) == 0)
+				a = given[pick(GIVEN)].addr;
+			if (!has_route(&a))
+				continue;
+			want = expected_host(f.policy, given, n, &a, port);
+			got = host_attempt(raw4, raw6, &a, port);
+			if (want != got) {
+				say_policy(&f);
+				fail_msg("seed %u: %s port %u: policy %d, programs %d", round, address_text(&a, text), port, want, got);
+			}
+			*(want ? &allowed : &denied) += 1;
+			by_name += want && !policy_decide_shared(f.policy, &a, port).allowed;
+		}
+		host_free(&f);
+		seed = round;
+	}
+	close(raw4);
+	close(raw6);
+	assert_true(allowed > 1000);
+	assert_true(denied > 1000);
+	assert_true(by_name > 100);
+	printf("# mode = host: %u allowed (%u by a name) and %u denied attempts compared\n", allowed, by_name, denied);
+}
+
+static void host_sockets(void **state)
+{
+	static const struct {
+		int family, type, protocol;
+	} none[] = {{AF_INET, SOCK_RAW, IPPROTO_ICMP}, {AF_INET, SOCK_DGRAM, IPPROTO_ICMP}, {AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6},
+		    {AF_INET, SOCK_STREAM, IPPROTO_MPTCP_}, {AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE}, {AF_INET6, SOCK_RAW, IPPROTO_RAW}};
+	struct sockaddr_storage sa;
+	struct address a = addr("127.0.0.1");
+	struct bpf_record r;
+	struct fixture f = {0};
+	socklen_t len;
+	int fd;
+
+	(void)state;
+	add(&f.profile.egress.allow, "203.0.113.10:443");
+	compile(&f);
+	attach_host(&f, 0);
+	for (size_t i = 0; i < COUNT(none); i++) {
+		assert_int_equal(socket(none[i].family, none[i].type, none[i].protocol), -1);
+		assert_true(errno == EPERM || errno == EPROTONOSUPPORT || errno == EACCES);
+	}
+	drain(&f);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	len = address_to_sockaddr(&a, 7788, &sa);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), -1);
+	assert_int_equal(errno, EPERM);
+	assert_true(bpf_filter_next(&f.filter, &r));
+	assert_int_equal(r.kind, BPF_RECORD_BIND);
+	assert_int_equal(r.port, 7788);
+	assert_int_equal(r.family, 4);
+	assert_int_equal(r.pid, getpid());
+	len = address_to_sockaddr(&a, 0, &sa);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
+	close(fd);
+	/* Told once for each socket and place. */
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	a = addr("203.0.113.10");
+	len = address_to_sockaddr(&a, 443, &sa);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(sendto(fd, "x", 1, 0, (struct sockaddr *)&sa, len), 1);
+	close(fd);
+	assert_true(bpf_filter_next(&f.filter, &r));
+	assert_int_equal(r.kind, BPF_RECORD_SENT);
+	assert_int_equal(r.protocol, IPPROTO_UDP);
+	assert_int_equal(r.port, 443);
+	assert_int_equal(r.pid, getpid());
+	assert_false(bpf_filter_next(&f.filter, &r));
+	host_free(&f);
+}
+
+static void host_bytes(void **state)
+{
+	struct fixture f = {0};
+	struct host_usage u;
+
+	(void)state;
+	add(&f.profile.egress.allow, "203.0.113.10:443");
+	compile(&f);
+	attach_host(&f, 100);
+	assert_true(bpf_host_usage(&f.filter, &u));
+	assert_int_equal(u.sent_bytes, 0);
+	/* 20 of IP, 8 of UDP and one. */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(attempt_text(UDP_SENDTO, "203.0.113.10", 443, false), 0);
+	assert_true(bpf_host_usage(&f.filter, &u));
+	assert_int_equal(u.sent_bytes, 3 * 29);
+	assert_int_equal(u.sent_packets, 3);
+	assert_int_equal(u.used_up, 0);
+	assert_int_equal(attempt_text(UDP_SENDTO, "203.0.113.10", 443, false), EPERM);
+	assert_true(bpf_host_usage(&f.filter, &u));
+	assert_int_equal(u.used_up, 1);
+	assert_int_equal(u.sent_bytes, 3 * 29);
+	assert_int_equal(attempt_text(TCP_CONNECT, "203.0.113.10", 443, false), EPERM);
+	assert_int_not_equal(attempt_text(UDP_SENDTO, NAME_SERVER, 53, false), EPERM);
+	host_free(&f);
+	memset(&f, 0, sizeof(f));
+	add(&f.profile.egress.allow, "203.0.113.10:443");
+	compile(&f);
+	attach_host(&f, 0);
+	assert_int_not_equal(attempt_text(TCP_CONNECT, "203.0.113.10", 443, false), EPERM);
+	assert_int_equal(bpf_host_close(&f.filter), 0);
+	assert_int_equal(attempt_text(TCP_CONNECT, "203.0.113.10", 443, false), EPERM);
+	host_free(&f);
+}
+
+/* Addresses of this host come and go. */
+static void host_own(void **state)
+{
+	struct address a = addr("203.0.113.10");
+	struct fixture f = {0};
+
+	(void)state;
+	add(&f.profile.egress.allow, "*:443");
+	add(&f.profile.egress.allow, "203.0.113.10:444");
+	add(&f.profile.egress.deny, "@host:444");
+	compile(&f);
+	attach_host(&f, 0);
+	assert_int_equal(given_set_own(&f.given, NULL, 0), 0);
+	assert_false(bpf_host_is_own(&f.filter, &a));
+	assert_int_not_equal(attempt_text(TCP_CONNECT, "203.0.113.10", 443, true), EPERM);
+	assert_int_not_equal(attempt_text(TCP_CONNECT, "203.0.113.10", 444, true), EPERM);
+	assert_int_equal(given_set_own(&f.given, &a, 1), 0);
+	assert_true(bpf_host_is_own(&f.filter, &a));
+	assert_int_equal(attempt_text(TCP_CONNECT, "203.0.113.10", 443, true), EPERM);
+	assert_int_equal(attempt_text(TCP_CONNECT, "203.0.113.10", 444, true), EPERM);
+	assert_int_equal(given_set_own(&f.given, NULL, 0), 0);
+	assert_int_not_equal(attempt_text(TCP_CONNECT, "203.0.113.10", 443, true), EPERM);
+	host_free(&f);
 }
 
 /* --- single attacks --- */
@@ -635,11 +919,22 @@ static void verifier_has_little_to_do(void **state)
 		unsigned sum = 0;
 
 		fixture_make(&f, runs[i].allow, runs[i].deny);
-		for (int link = 0; link < BPF_FILTER_PROGRAMS; link++)
+		for (int link = 0; link < f.filter.n_programs; link++)
 			sum += verified(f.filter.links[link]);
 		printf("# allow %s, deny %s: %u instructions verified\n", runs[i].allow, *runs[i].deny ? runs[i].deny : "nothing", sum);
 		assert_true(sum < runs[i].most);
 		fixture_free(&f);
+	}
+	{
+		unsigned sum = 0;
+
+		memset(&f, 0, sizeof(f));
+		compile(&f);
+		attach_host(&f, 0);
+		for (int link = 0; link < f.filter.n_programs; link++)
+			sum += verified(f.filter.links[link]);
+		printf("# mode = host: %u instructions verified\n", sum);
+		host_free(&f);
 	}
 }
 
@@ -722,6 +1017,10 @@ static const struct CMUnitTest attached[] = {
 	cmocka_unit_test(connected_udp_and_mptcp),
 	cmocka_unit_test(records),
 	cmocka_unit_test(real_addresses),
+	cmocka_unit_test(host_same_as_policy),
+	cmocka_unit_test(host_sockets),
+	cmocka_unit_test(host_bytes),
+	cmocka_unit_test(host_own),
 	cmocka_unit_test(figures),
 	cmocka_unit_test(verifier_has_little_to_do),
 };

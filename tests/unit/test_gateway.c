@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <linux/bpf.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -980,7 +981,37 @@ static int as_gateway(void)
 {
 	const char *what;
 
-	return confine_gateway(&what);
+	return confine_gateway(false, &what);
+}
+
+static int as_name_server(void)
+{
+	const char *what;
+
+	return confine_gateway(true, &what);
+}
+
+/* The name server of mode = host writes maps, and connects to nothing. */
+static int bpf_update(pid_t other)
+{
+	union bpf_attr attr = {.map_fd = 0};
+
+	(void)other;
+	return syscall(SYS_bpf, BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr)) < 0 && errno != EPERM ? 0 : 1;
+}
+
+static int bpf_create(pid_t other)
+{
+	union bpf_attr attr = {.map_type = BPF_MAP_TYPE_ARRAY};
+
+	(void)other;
+	return syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr)) < 0;
+}
+
+static int open_socket(pid_t other)
+{
+	(void)other;
+	return socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) < 0;
 }
 
 static int own_by_fcntl(pid_t other)
@@ -1019,6 +1050,12 @@ static void test_confined(void **state)
 #ifndef __SANITIZE_ADDRESS__ /* there is no filter then */
 	assert_int_equal(confined(as_gateway, own_by_fcntl), -SIGSYS);
 	assert_int_equal(confined(as_gateway, pipes), 0);
+	assert_int_equal(confined(as_gateway, open_socket), 0);
+	assert_int_equal(confined(as_gateway, bpf_update), -SIGSYS);
+	assert_int_equal(confined(as_name_server, own_by_fcntl), -SIGSYS);
+	assert_int_equal(confined(as_name_server, open_socket), -SIGSYS);
+	assert_int_equal(confined(as_name_server, bpf_create), -SIGSYS);
+	assert_int_equal(confined(as_name_server, bpf_update), 0);
 	assert_int_equal(confined(confine_resolver, others), 0);
 #else
 	(void)confined, (void)as_gateway, (void)own_by_fcntl, (void)pipes, (void)others;

@@ -490,5 +490,6 @@ def resolver_address():
             attempt(f"{address} {port}", lambda a, p: tls_over(open_to(a, p), b"dns.test"), address, port)
 
 
-for group in sys.argv[1:]:
-    globals()[group]()
+if __name__ == "__main__":
+    for group in sys.argv[1:]:
+        globals()[group]()

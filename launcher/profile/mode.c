@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Keys that are right by themselves and not with the egress.mode that the profile has. */
+#include <errno.h>
+
+#include "profile/profile.h"
+
+#include "base/banned.h"
+
+int profile_check_mode(const struct profile *p, struct faults *faults, struct faults *notes)
+{
+	/* set: by somebody, and to what mode = host has no mechanism for. A bound that would not hold is a fault. */
+	const struct {
+		bool set, bound;
+		struct origin from;
+		const char *text;
+	} keys[] = {
+		{p->egress.ebpf.v == MECHANISM_OFF, true, p->egress.ebpf.from,
+		 "[egress] ebpf = off: the eBPF filters are the only wall with mode = host; take it out, or use mode = gateway"},
+		{p->egress.max_connections.n != 0, true, p->egress.max_connections.from,
+		 "[egress] max-connections: nothing counts connections with mode = host; set it to 0, or use mode = gateway"},
+		{p->egress.inspect.v && p->egress.inspect.set, true, p->egress.inspect.from,
+		 "[egress] inspect = yes: nothing looks into streams with mode = host; set it to no, or use mode = gateway"},
+		{p->egress.connect_timeout.ms != 0, false, p->egress.connect_timeout.from,
+		 "[egress] connect-timeout does nothing with mode = host: the programs connect by themselves"},
+		{p->egress.addresses.v == ADDRESSES_SYNTHETIC && p->egress.addresses.set, false, p->egress.addresses.from,
+		 "[egress] addresses = synthetic does nothing with mode = host: names have their real addresses there"},
+	};
+	int r = 0;
+
+	if (p->egress.mode.v != EGRESS_HOST)
+		return 0;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		struct faults *to = keys[i].bound ? faults : notes;
+
+		if (keys[i].set && to)
+			faults_add(to, keys[i].from, "%s", keys[i].text);
+		if (keys[i].set && keys[i].bound)
+			r = -EINVAL;
+	}
+	return r;
+}
