@@ -108,11 +108,11 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"reason", "string?", "why there is no digest, in words"})},
 	[EVENT_RUN_END] = {"run.end", "the run is over; always the last line of a log that is whole", FIELDS(
 		{"reason", "string",
-		 "exited, signaled, timeout, oom, limit, cancelled, refused, setup-failed, not-executable, not-found or lost"},
+		 "exited, signaled, timeout, oom, limit, cancelled, refused, setup-failed, not-executable, not-found, failed or lost"},
 		{"exit_code", "integer?", "where the command exited"},
 		{"signal", "integer?", "where a signal killed it"},
 		{"status", "integer", "exit status of `agentbox run`"},
-		{"message", "string?", "what went wrong, in words, where the command did not run"},
+		{"message", "string?", "what went wrong, in words, where the command did not run or was ended for it"},
 		{"wall_ms", "integer", "from the start to the end"},
 		{"user_ms", "integer?", "processor time of the command and what it waited for, in user mode"},
 		{"system_ms", "integer?", "the same in the kernel"},

@@ -284,6 +284,26 @@ static void judge(struct supervisor *s)
 		s->status = 124;
 }
 
+/*
+ * We cannot go on, for the most part as an event could not be written: what was to be recorded may not go on unseen, so the
+ * box was killed. Where the command had ended before, how is known.
+ */
+static void judge_failure(struct supervisor *s)
+{
+	int status = s->exited.wait_status;
+
+	if (s->reason != REASON_NONE)
+		return;
+	s->reason = s->command_started ? REASON_FAILED : REASON_SETUP_FAILED;
+	if (!s->command_started)
+		return;
+	if (s->command_ended && WIFEXITED(status))
+		s->exit_code = WEXITSTATUS(status);
+	else
+		s->signum = s->command_ended ? WTERMSIG(status) : SIGKILL;
+	err_prefix(&s->error, "the command was ended");
+}
+
 #define SYNC_FROM_MS 1000
 
 static void conclude(struct supervisor *s)
@@ -452,8 +472,8 @@ int run_command(const struct run_options *options)
 	}
 	if (r == 0)
 		conclude(&s);
-	else if (s.reason == REASON_NONE)
-		s.reason = REASON_SETUP_FAILED;
+	else
+		judge_failure(&s);
 	finish(&s);
 	report_error(&s);
 	summarise(&s);

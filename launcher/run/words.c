@@ -23,6 +23,7 @@ const char *reason_name(enum run_reason reason)
 		[REASON_SETUP_FAILED] = "setup-failed",
 		[REASON_NOT_EXECUTABLE] = "not-executable",
 		[REASON_NOT_FOUND] = "not-found",
+		[REASON_FAILED] = "failed",
 		[REASON_LOST] = "lost",
 	};
 

@@ -256,6 +256,34 @@ reasons() {
 	is "$(ls "$AGENTBOX_STATE/runs" | wc -l)" 2 'prune --keep 2'
 }
 
+# full_disk: the state directory's disk is filled while the command runs, and then events are to be written.
+full_disk() {
+	local begin=$SECONDS map=()
+
+	[ "$(id -u)" -eq 0 ] || map=(--map-root-user)
+	mkdir "$T/tiny"
+	# shellcheck disable=SC2016
+	capture unshare -m ${map[@]+"${map[@]}"} timeout -k 2 -s KILL 40 sh -c '
+		mount -t tmpfs -o size=8m tiny "$1" && mkdir -m 0700 "$1/state" || exit 99
+		export AGENTBOX_STATE="$1/state"
+		mkfifo "$1/go"
+		"$2" run --allow @host:9 -- bash -c "read; echo went; for p in {100..200}; do echo >/dev/tcp/192.0.2.1/\$p; done; echo on; sleep 30" <"$1/go" &
+		exec 3>"$1/go"
+		until grep -q "box.ready" "$1"/state/runs/*/events.jsonl 2>/dev/null; do sleep 0.02; done
+		cat /dev/zero >"$1/fill" 2>/dev/null
+		echo >&3
+		wait $!
+		echo "status $?"
+		cat "$1"/state/runs/*/run.json && echo
+		"$2" log last --verify >/dev/null && echo whole' sh "$T/tiny" "$AB"
+	like "$out" '^went$' 'a full disk: (the command runs)'
+	like "$out" '^status 125$' 'a full disk: the run fails'
+	cmp_ok "$((SECONDS - begin))" -lt 25 'a full disk: at once'
+	like "$out" '"reason": "failed"' 'a full disk: the reason is not one of the time before the command'
+	like "$err" 'the command was ended: .*(is used up|No space left)' 'a full disk: and the message what it was'
+	like "$out" '^whole$' 'a full disk: the record is whole to its end'
+}
+
 summary() {
 	run -- true
 	is "$err" '' 'nothing to say: nothing is said'
@@ -285,6 +313,7 @@ tests() {
 	changes
 	artifacts
 	reasons
+	full_disk
 	summary
 }
 
