@@ -142,21 +142,36 @@ static struct cgroup_dir *group_add(struct cgroup *cg, const char *parent, const
 	return d;
 }
 
+struct scope_question {
+	const char *run_id;
+	char *scope;
+	struct err e;
+};
+
+static void scope_ask(void *arg)
+{
+	struct scope_question *q = arg;
+
+	q->scope = cgroup_systemd_scope(q->run_id, SYSTEMD_TIMEOUT_MS, &q->e);
+}
+
 /* Fresh; then *own is set to it too. NULL where it gives none. */
 static char *parent_by_systemd(struct cgroup *cg, const char *run_id, char **own, unsigned *can, int *why)
 {
-	struct err e = {0};
-	char *scope = cgroup_systemd_scope(run_id, SYSTEMD_TIMEOUT_MS, &e);
+	struct scope_question q = {.run_id = run_id};
 
-	if (!scope) {
-		snprintf(cg->why_no_systemd, sizeof(cg->why_no_systemd), "%.250s", e.msg);
+	if (!cgroup_systemd_possible(&q.e) || twin_start(&cg->twin, &q.e) < 0 || twin_call(cg->twin, scope_ask, &q, &q.e) < 0 ||
+	    !q.scope) {
+		twin_end(cg->twin);
+		cg->twin = NULL;
+		snprintf(cg->why_no_systemd, sizeof(cg->why_no_systemd), "%.250s", q.e.msg);
 		return NULL;
 	}
 	cg->by_systemd = true;
-	*can = cgroup_enable(scope, cg->asked, why);
+	*can = cgroup_enable(q.scope, cg->asked, why);
 	free(*own);
-	*own = mem_strdup(scope);
-	return scope;
+	*own = mem_strdup(q.scope);
+	return q.scope;
 }
 
 /* Could a v2 group bound these? A controller is in one tree alone. */
@@ -301,6 +316,14 @@ int cgroup_create(const struct profile *p, const char *run_id, bool for_ebpf, st
 	if (r < 0 || (!out->bounded && !for_ebpf))
 		cgroup_remove(out, 0, NULL);
 	return r;
+}
+
+int cgroup_call(const struct cgroup *cg, void (*fn)(void *arg), void *arg, struct err *e)
+{
+	if (cg->twin)
+		return twin_call(cg->twin, fn, arg, e);
+	fn(arg);
+	return 0;
 }
 
 int cgroup_into_fd(const struct cgroup *cg)
@@ -471,6 +494,9 @@ int cgroup_remove(struct cgroup *cg, unsigned timeout_ms, struct err *e)
 		if (i < cg->n)
 			*d = cg->v[cg->n];
 	}
+	/* Where something stayed too: with the last process the scope goes, and all in it. */
+	twin_end(cg->twin);
+	cg->twin = NULL;
 	return r;
 }
 
@@ -479,6 +505,8 @@ void cgroup_close(struct cgroup *cg)
 	for (size_t i = 0; i < cg->n; i++)
 		cgroup_dir_close(&cg->v[i]);
 	cg->n = 0;
+	twin_end(cg->twin);
+	cg->twin = NULL;
 	if (cg->oom_fd >= 0) {
 		close(cg->oom_fd);
 		if (cg->oom_file >= 0)

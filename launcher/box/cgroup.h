@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "profile/profile.h"
+#include "sys/twin.h"
 
 enum cgroup_limit { CGROUP_MEMORY, CGROUP_PROCESSES, CGROUP_CPUS, CGROUP_LIMITS };
 
@@ -41,7 +42,8 @@ struct cgroup {
 	struct cgroup_dir v[CGROUP_DIRS_MAX];
 	size_t n; /* 0: no group was made */
 	unsigned asked, bounded; /* 1 << enum cgroup_limit */
-	bool by_systemd;         /* below a scope of systemd --user; then this process is in it too */
+	bool by_systemd;         /* below a scope of systemd --user */
+	struct twin *twin;       /* then: who is in that scope, and can clone into it (box/cgroup_systemd.h) */
 	char why_no_systemd[256]; /* it was asked and gave none */
 	char why_not[CGROUP_LIMITS][CGROUP_WHY_MAX]; /* for each that was asked and is not bounded: why, and how to mend it */
 	char why_no_v2[CGROUP_WHY_MAX];     /* where eBPF needs a v2 group and there is none */
@@ -55,6 +57,12 @@ struct cgroup {
  * Return: 0; with `cgroup = require` -ENOTSUP where something that was asked is not bounded (nothing is left then).
  */
 int cgroup_create(const struct profile *p, const char *run_id, bool for_ebpf, struct cgroup *out, struct err *e);
+
+/*
+ * Runs fn(arg), which clones into the group: in this process, or where that may not, in cg->twin, with CLONE_PARENT then.
+ * Return: 0, or -errno where it was not run.
+ */
+int cgroup_call(const struct cgroup *cg, void (*fn)(void *arg), void *arg, struct err *e);
 
 /* v2: the descriptor for clone3's CLONE_INTO_CGROUP; -1 where there is none. Stays cg's. */
 int cgroup_into_fd(const struct cgroup *cg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where the caller's own control groups are mounted. Used by box/cgroup.c only. */
+/* Where the caller's own control groups are mounted. Used by box/cgroup*.c only. */
 #ifndef AGENTBOX_BOX_CGROUP_FIND_H
 #define AGENTBOX_BOX_CGROUP_FIND_H
 

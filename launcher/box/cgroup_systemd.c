@@ -25,7 +25,7 @@
 
 #include "base/banned.h"
 
-#define LEAF "supervisor"
+#define LEAF "holder"
 
 /* --- where it is reached --- */
 
@@ -64,6 +64,39 @@ int cgroup_systemd_address(const struct cgroup_systemd_place *place, int n, stru
 	str_add(out, "unix:path=");
 	add_escaped(out, path);
 	return 1;
+}
+
+static struct cgroup_systemd_place place_here(void)
+{
+	return (struct cgroup_systemd_place){.session_bus = getenv("DBUS_SESSION_BUS_ADDRESS"),
+					     .runtime_dir = getenv("XDG_RUNTIME_DIR"),
+					     .uid = geteuid()};
+}
+
+static bool place_has_any(const struct cgroup_systemd_place *place, struct err *e)
+{
+	int r = 0;
+
+#ifndef HAVE_SYSTEMD
+	err_set(e, ENOTSUP, "this agentbox was built without systemd; install libsystemd-dev and configure again");
+	return false;
+#endif
+	for (int n = 0; r == 0; n++) {
+		cleanup_str struct str address = {0};
+		bool is_bus;
+
+		r = cgroup_systemd_address(place, n, &address, &is_bus);
+	}
+	if (r < 0)
+		err_set(e, ENOENT, "there is no socket of systemd --user (XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS)");
+	return r == 1;
+}
+
+bool cgroup_systemd_possible(struct err *e)
+{
+	const struct cgroup_systemd_place place = place_here();
+
+	return place_has_any(&place, e);
 }
 
 #ifdef HAVE_SYSTEMD
@@ -115,6 +148,7 @@ static int lib_open(void **handle, struct err *e)
 
 		if (!function) {
 			dlclose(*handle);
+			*handle = NULL;
 			return err_set(e, ENOTSUP, LIBRARY " has no %s; install systemd 241 or later", functions[i].name);
 		}
 		memcpy(functions[i].to, &function, sizeof(function));
@@ -234,17 +268,18 @@ int cgroup_systemd_ask(const struct cgroup_systemd_place *place, const char *uni
 	uint64_t end_us = now_us() + timeout_ms * UINT64_C(1000);
 	struct question q = {.unit = unit, .e = e};
 	void *handle = NULL;
-	int r = -ENOENT, more = 0;
+	int r, more = 0;
 
-	for (int n = 0; more >= 0; n++) {
+	if (!place_has_any(place, e))
+		return -e->code;
+	r = lib_open(&handle, e);
+	for (int n = 0; handle && more >= 0; n++) {
 		cleanup_str struct str address = {0};
 		bool is_bus;
 
 		more = cgroup_systemd_address(place, n, &address, &is_bus);
 		if (more <= 0)
 			continue;
-		if (!handle && lib_open(&handle, e) < 0)
-			return -ENOTSUP;
 		q.done = false;
 		q.result = 0;
 		r = question_ask(address.text, is_bus, &q, end_us);
@@ -253,8 +288,6 @@ int cgroup_systemd_ask(const struct cgroup_systemd_place *place, const char *uni
 	}
 	if (handle)
 		dlclose(handle);
-	else
-		err_set(e, ENOENT, "there is no socket of systemd --user (XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS)");
 	return r;
 }
 
@@ -262,10 +295,10 @@ int cgroup_systemd_ask(const struct cgroup_systemd_place *place, const char *uni
 
 int cgroup_systemd_ask(const struct cgroup_systemd_place *place, const char *unit, unsigned timeout_ms, struct err *e)
 {
-	(void)place;
 	(void)unit;
 	(void)timeout_ms;
-	return err_set(e, ENOTSUP, "this agentbox was built without systemd; install libsystemd-dev and configure again");
+	place_has_any(place, e);
+	return -ENOTSUP;
 }
 
 #endif
@@ -283,9 +316,7 @@ static int leaf_join(const char *scope)
 
 char *cgroup_systemd_scope(const char *run_id, unsigned timeout_ms, struct err *e)
 {
-	const struct cgroup_systemd_place place = {.session_bus = getenv("DBUS_SESSION_BUS_ADDRESS"),
-						   .runtime_dir = getenv("XDG_RUNTIME_DIR"),
-						   .uid = geteuid()};
+	const struct cgroup_systemd_place place = place_here();
 	cleanup_free char *unit = mem_printf(CGROUP_PREFIX "%s.scope", run_id), *scope = NULL;
 	struct cgroup_trees trees;
 	int r = cgroup_systemd_ask(&place, unit, timeout_ms, e);

@@ -3,15 +3,16 @@
  * A control group from the caller's own systemd --user, for who has none that he may write: after a login with cgroup v2 the
  * caller is in session-N.scope, which is root's. Used by box/cgroup.c only.
  *
- * The supervisor itself goes into a transient scope (as `systemd-run --user --scope` does), and not a child of it: clone3 puts
- * the box into a group only where the common ancestor of that and the supervisor's own may be written, and above a session
- * scope nothing may. The scope is delegated, so what is beneath it is ours (systemd's CGROUP_DELEGATION.md):
+ * It is a transient scope, delegated, so that what is beneath it is ours (systemd's CGROUP_DELEGATION.md):
  *
  *     agentbox-RUNID.scope                  systemd's; no processes of its own, so that controllers can be turned on
- *     agentbox-RUNID.scope/supervisor       this process, and the helpers that it starts
+ *     agentbox-RUNID.scope/holder           a twin of the supervisor (sys/twin.h)
  *     agentbox-RUNID.scope/agentbox-RUNID   the run's limits, with `box` in it, as anywhere else (box/cgroup.h)
  *
- * systemd removes it all when its last process is gone, also where that was killed.
+ * The supervisor stays where it was: a session that is ended, or a service that is stopped, still ends the run. But clone3 puts
+ * a process into a group only where the common ancestor of that and the caller's own may be written, and above a session scope
+ * nothing may. So the twin asks for the scope, for itself, and clones the box. It stays, idle, until the record is written:
+ * systemd removes the scope with all beneath it when its last process is gone, also where that was killed.
  */
 #ifndef AGENTBOX_BOX_CGROUP_SYSTEMD_H
 #define AGENTBOX_BOX_CGROUP_SYSTEMD_H
@@ -23,11 +24,14 @@
 #include "base/str.h"
 
 /*
- * Asks for the scope, moves this process into it and on to its `supervisor`. run_id: [A-Za-z0-9-]. timeout_ms: for all of it; what
+ * Asks for the scope, moves this process into it and on to its `holder`. run_id: [A-Za-z0-9-]. timeout_ms: for all of it; what
  * comes later moves this process all the same, and nothing else.
  * Return: the scope's directory, fresh; NULL and why not.
  */
 char *cgroup_systemd_scope(const char *run_id, unsigned timeout_ms, struct err *e);
+
+/* Is there anything to ask? Costs a look for two files. */
+bool cgroup_systemd_possible(struct err *e);
 
 /* Where systemd --user may be reached. For tests. */
 struct cgroup_systemd_place {

@@ -190,21 +190,43 @@ static int clone_without_groups(struct clone_args *args, bool in_box, pid_t *pid
 	return 0;
 }
 
+struct box_clone {
+	struct clone_args args;
+	const struct child_config *config;
+	bool in_box;
+	pid_t pid;
+	int result;
+	struct err *e;
+};
+
+static void clone_box(void *arg)
+{
+	struct box_clone *c = arg;
+
+	c->result = clone_without_groups(&c->args, c->in_box, &c->pid, c->e);
+	if (c->result == 0 && c->pid == 0)
+		child_main(c->config);
+}
+
 static int start_box(struct supervisor *s, struct err *e)
 {
-	struct clone_args args = {
-		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
-		.exit_signal = SIGCHLD,
-	};
 	struct child_config config = {
 		.plan = &s->plan, .title = s->options->title, .title_len = s->options->title_len};
+	struct box_clone clone = {
+		.args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
+			 .exit_signal = SIGCHLD},
+		.config = &config,
+		.in_box = s->host.in_box,
+		.e = e,
+	};
+	struct clone_args *args = &clone.args;
 	cleanup_fd int child_end = -1;
 	int pair[2], r, groups[CGROUP_DIRS_MAX], n_groups;
 	mode_t mask;
 
 	if (s->plan.private_network)
-		args.flags |= CLONE_NEWNET;
-	args.pidfd = (uint64_t)(uintptr_t)&s->init_pidfd;
+		args->flags |= CLONE_NEWNET;
+	args->pidfd = (uint64_t)(uintptr_t)&s->init_pidfd;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(e, errno, "socketpair");
 	s->control = pair[0];
@@ -223,17 +245,22 @@ static int start_box(struct supervisor *s, struct err *e)
 	config.control = child_end;
 	config.network = s->plan.private_network ? s->network.box_end : -1;
 	if (cgroup_into_fd(&s->cgroup) >= 0) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)cgroup_into_fd(&s->cgroup);
+		args->flags |= CLONE_INTO_CGROUP;
+		args->cgroup = (uint64_t)cgroup_into_fd(&s->cgroup);
+	}
+	if (s->cgroup.twin) { /* the signal is then the twin's, SIGCHLD too (clone(2)) */
+		args->flags |= CLONE_PARENT;
+		args->exit_signal = 0;
 	}
 	n_groups = cgroup_join_fds(&s->cgroup, groups, e);
 	if (n_groups < 0)
 		return n_groups;
 	config.cgroups = groups;
 	config.n_cgroups = (size_t)n_groups;
-	r = clone_without_groups(&args, s->host.in_box, &s->init, e);
-	if (r == 0 && s->init == 0)
-		child_main(&config);
+	r = cgroup_call(&s->cgroup, clone_box, &clone, e);
+	if (r == 0)
+		r = clone.result;
+	s->init = clone.pid;
 	for (int i = 0; i < n_groups; i++)
 		close(groups[i]);
 	if (r < 0) {

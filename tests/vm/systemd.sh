@@ -27,13 +27,16 @@ none_left() {
 	done
 	is "$(groups) $(systemctl --user list-units --all --plain --no-legend 'agentbox-*' | wc -l)" '0 0' "$1"
 }
-# The command `sleep 100` runs in a box; agentbox's own line does not begin so.
+# How many `sleep 100` there are; agentbox's own line does not begin so.
+sleepers() { ps | grep -c 'login *sleep 100$'; }
 started() {
 	i=0
-	while ! ps | grep -q ':[0-9]* sleep 100$' && [ $i -lt 100 ]; do
+	while [ "$(sleepers)" -eq 0 ] && [ $i -lt 100 ]; do
 		sleep 0.1
 		i=$((i + 1))
 	done
+	[ "$(sleepers)" -eq 1 ]
+	ok "(the command of the next test runs)"
 }
 
 export HOME=/home/login XDG_RUNTIME_DIR=/run/user/12345
@@ -66,11 +69,11 @@ started
 group=$(echo $slice/user@12345.service/app.slice/agentbox-*.scope/agentbox-*)
 is "$(cat "$group/memory.max" "$group/memory.swap.max" "$group/pids.max" "$group/cpu.max" 2>/dev/null | xargs)" '67108864 0 31 20000 100000' \
 	"memory, swap, processes and cpus are bounded"
-grep -q '/agentbox-.*\.scope/supervisor$' /proc/$pid/cgroup
-ok "the supervisor is beside them"
+is "$(cat /proc/$pid/cgroup) $(wc -l <"${group%/*}/holder/cgroup.procs")" "0::/user.slice/user-12345.slice/session-1.scope 1" \
+	"the supervisor stays in the session, and holds the scope by a process in it"
 kill -9 $pid
 none_left "kill -9 of the supervisor: no group is left, without prune"
-is "$(ps | grep -c ':[0-9]* sleep 100$')" 0 "and no process"
+is "$(sleepers)" 0 "and no process"
 agentbox prune >/dev/null
 ok "prune finds nothing amiss"
 
@@ -112,7 +115,7 @@ is "$(grep -A 1 '^missing  delegation .*no socket of systemd' ~/out | grep -c --
 cat >~/terminal <<'END'
 agentbox run -q -s limits.cpus=0.2 -s limits.cgroup=require -- sleep 100 &
 i=0
-while ! ps | grep -q ':[0-9]* sleep 100$' && [ $i -lt 100 ]; do
+while ! ps | grep -q 'login *sleep 100$' && [ $i -lt 100 ]; do
 	sleep 0.1
 	i=$((i + 1))
 done
@@ -126,6 +129,20 @@ is "$(systemd-run --user -q --scope --unit=terminal sh ~/terminal $slice)/$(way)
 	"in a terminal's scope: the limit of cpus outlives a daemon-reload"
 systemd-run --user -q --scope --unit=terminal2 agentbox run -q -s limits.memory=64M -s limits.cgroup=require -- true
 is "$?/$(way)" 0/v2 "and what the slice has anyway is used without asking"
+# A service: it is stopped with all that it started.
+systemd-run --user -q --unit=service -p WorkingDirectory=$HOME/repo -E PATH=$PATH -E AGENTBOX_PROFILES=$AGENTBOX_PROFILES \
+	agentbox run -q -s limits.cpus=0.5 -s limits.cgroup=require -- sleep 100
+started
+is "$(way)" systemd "a run in a service has a scope besides"
+systemctl --user stop service
+is "$(sleepers)" 0 "and ends with the service"
+
+# A manager that does not answer.
+manager=$(ps | sed -n 's/^ *\([0-9]*\) login .*systemd --user$/\1/p')
+kill -STOP "$manager"
+agentbox run -q -s limits.memory=32M -s limits.cgroup=require -- true 2>~/err
+is "$?/$(grep -c 'systemd --user at .* timed out' ~/err)" 125/1 "a manager that is stopped: refused within some seconds, and says why"
+kill -CONT "$manager"
 none_left "nothing is left"
 echo "1..$n"
 EOF
