@@ -183,6 +183,8 @@ static int map_make_config(const struct bpf_filter_config *config, const struct 
 		c->synthetic = v4_of(&config->synthetic);
 		c->synthetic_mask = htonl(UINT32_MAX << (32 - config->synthetic_prefix));
 	}
+	c->this_host = v4_of(&config->this_host);
+	c->deny_host = rules->deny_host;
 	c->proxy_port = config->proxy_port;
 	c->capture_port = config->capture_port;
 	c->rules = rules->allows;
@@ -324,8 +326,8 @@ static int load_all(struct bpf_filter *f, const struct bpf_filter_config *config
 	maps[4] = (struct bpf_object_map){"ring", f->ring, false};
 	maps[5] = (struct bpf_object_map){"lost", f->lost, false};
 	r = bpf_programs_load(f, egress_bpf_object, programs, PROGRAMS, maps, 6);
-	/* Without rules that allow something the programs do not look into them. */
-	return r < 0 || !rules->allows ? r : bpf_fill(nodes, ports, rules);
+	/* Without rules that allow something, or deny @host, the programs do not look into them. */
+	return r < 0 || !(rules->allows || rules->deny_host) ? r : bpf_fill(nodes, ports, rules);
 }
 
 int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config, struct err *e)

@@ -42,6 +42,7 @@ struct bpf_filter_config {
 	struct address own4, own6;   /* the box's own */
 	struct address synthetic;    /* first of the network of addresses that stand for names; family 0: none */
 	unsigned synthetic_prefix;
+	struct address this_host;    /* of them: what stands for @host */
 	uint16_t proxy_port, capture_port; /* at the own addresses: connections to them are recorded too */
 };
 

@@ -188,11 +188,31 @@ static void entry_add(struct compiler *c, struct entry entry)
 	c->entries[c->n_entries++] = entry;
 }
 
-/* `deny = @host`: the loopback. What stands for @host, and this host's own addresses, ask for the set by itself. */
-static void take_deny_host(struct compiler *c, const struct rule *r)
+static void own_add(struct compiler *c, const struct address *a, const struct rule *rule)
 {
+	struct entry entry = {
+		.family = a->family, .prefix = a->family == 4 ? 32 : 128, .rule = rule, .deny = rule != NULL, .closed = !rule};
+
+	memcpy(entry.addr, a->b, 16);
+	entry_add(c, entry);
+}
+
+/*
+ * `deny = @host`: the loopback, and this host's own addresses. What stands for @host, and a map of addresses, ask for the set
+ * by itself.
+ */
+static void take_deny_host(struct compiler *c, const struct policy *p, const struct rule *r, bool any_address)
+{
+	size_t n;
+	const struct address *own = policy_own(p, &n);
+
 	entry_add(c, (struct entry){.family = 4, .prefix = 8, .addr = {127}, .rule = r, .deny = true});
 	entry_add(c, (struct entry){.family = 6, .prefix = 128, .addr = {[15] = 1}, .rule = r, .deny = true});
+	for (size_t i = 0; i < n; i++)
+		own_add(c, &own[i], r);
+	/* Where every address is open, what stands for @host is one of them (GATEWAY_THIS_HOST4). */
+	if (any_address)
+		entry_add(c, (struct entry){.family = 4, .prefix = 32, .addr = {198, 18, 0, 1}, .rule = r, .deny = true});
 	ranges_add_rule(&c->deny_host, r);
 }
 
@@ -211,7 +231,7 @@ static void take_rules(struct compiler *c, const struct policy *p, bool deny, bo
 		for (int family = 4; deny && r->kind == RULE_ANY_PUBLIC && family <= 6; family += 2)
 			entry_add(c, (struct entry){.family = (uint8_t)family, .rule = r, .deny = true});
 		if (deny && r->kind == RULE_THIS_HOST)
-			take_deny_host(c, r);
+			take_deny_host(c, p, r, any_address);
 		if (r->kind != RULE_ADDRESS)
 			continue;
 		entry.family = r->family == AF_INET ? 4 : 6;
@@ -221,8 +241,13 @@ static void take_rules(struct compiler *c, const struct policy *p, bool deny, bo
 }
 
 /* What closes an address to `*`. With real addresses the gateway sees to it, which knows the name and says it. */
-static void take_special(struct compiler *c)
+static void take_special(struct compiler *c, const struct policy *p)
 {
+	size_t n;
+	const struct address *own = policy_own(p, &n);
+
+	for (size_t i = 0; i < n; i++)
+		own_add(c, &own[i], NULL);
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct address a;
 		unsigned prefix;
@@ -325,7 +350,7 @@ int bpf_rules_compile(const struct policy *p, bool any_address, struct bpf_rules
 	take_rules(&c, p, true, any_address);
 	ranges_normalise(&c.any);
 	if (c.any.n && !any_address)
-		take_special(&c);
+		take_special(&c, p);
 	r = add_nodes(&c, e);
 	c.scratch.n = 0;
 	ranges_add(&c.scratch, c.deny_host.v, c.deny_host.n);

@@ -38,8 +38,8 @@ size_t bpf_port_keys(uint32_t set, uint16_t first, uint16_t last, struct bpf_key
 /*
  * Compiles. any_address: names resolve to real addresses in the box, so that an address alone does not say whether it is
  * allowed: every address then has the ports of all allow rules. This host's own addresses, which `*` does not open and
- * `deny = @host` closes, are not among the rules, as they change: the gateway knows them, and with mode = host it keeps
- * them in a map. What `allow = @host` opens is an address that is given for a name, see egress/given.h.
+ * `deny = @host` closes, are those that the policy has now; they change, and the gateway sees to it, or with mode = host
+ * a map that it keeps. What `allow = @host` opens is an address that is given for a name, see egress/given.h.
  * out: set whole; freed by bpf_rules_free, also on failure. Return: 0; -E2BIG where the rules do not fit the maps.
  */
 int bpf_rules_compile(const struct policy *p, bool any_address, struct bpf_rules *out, struct err *e);

@@ -65,6 +65,7 @@ struct bpf_config {
 	__u64 own6[2];
 	__u32 own4;
 	__u32 synthetic, synthetic_mask; /* mask 0: there are none */
+	__u32 this_host, deny_host;      /* what stands for @host, and the set of ports that are denied there; 0: none */
 	__u16 proxy_port, capture_port;  /* of the box's own addresses: their SYNs are recorded */
 	__u8 rules, denies;              /* is there a rule that allows an address, one that denies? */
 	__u8 pad[2];

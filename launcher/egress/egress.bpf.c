@@ -151,14 +151,6 @@ static __always_inline flag is_local(const struct bpf_record *r)
 	       is_zero((r->d[0] ^ config.own6[0]) | (r->d[1] ^ config.own6[1]));
 }
 
-/* TCP to a name server, whatever its address, or to an address that stands for a name. */
-static __always_inline flag is_named(const struct bpf_record *r)
-{
-	flag synthetic = is_zero(beyond_v4(r)) & is_zero32((r->w[3] & config.synthetic_mask) ^ config.synthetic);
-
-	return is_zero32(r->port ^ DNS_PORT) | (config.synthetic_mask ? synthetic : 0);
-}
-
 /* Nothing is in set 0. */
 static __always_inline flag in_set(__u32 set, __u16 port, __u64 zero)
 {
@@ -166,6 +158,16 @@ static __always_inline flag in_set(__u32 set, __u16 port, __u64 zero)
 	const __u8 *one = bpf_map_lookup_elem(&ports, &key);
 
 	return one ? *one & 1 : zero;
+}
+
+/* TCP to a name server, whatever its address, or to an address that stands for a name; not to @host where that is denied. */
+static __always_inline flag is_named(const struct bpf_record *r, __u64 any)
+{
+	flag synthetic = is_zero(beyond_v4(r)) & is_zero32((r->w[3] & config.synthetic_mask) ^ config.synthetic);
+
+	if (config.deny_host)
+		synthetic &= not(is_zero32(r->w[3] ^ config.this_host) & in_set(config.deny_host, r->port, unknown_zero(any)));
+	return is_zero32(r->port ^ DNS_PORT) | (config.synthetic_mask ? synthetic : 0);
 }
 
 static __always_inline struct bpf_node find(const struct bpf_key *key, __u64 zero)
@@ -276,7 +278,7 @@ static __always_inline void set_v6(struct bpf_record *r, const struct bpf_sock_a
 static __always_inline int on_connect(struct bpf_sock_addr *ctx, struct bpf_record *r, flag local)
 {
 	flag tcp = is_zero32(r->protocol ^ IPPROTO_TCP), udp = is_zero32(r->protocol ^ IPPROTO_UDP);
-	flag may = local | udp | (tcp & is_named(r));
+	flag may = local | udp | (tcp & is_named(r, ctx->user_port));
 
 	set_owner(r);
 	keep_owner(ctx->sk, r);
@@ -426,7 +428,7 @@ int egress_packet(struct __sk_buff *skb)
 	r.port = whole * bpf_ntohs(head[1]);
 	syn = whole & tcp & is_zero32((flags & bpf_htons(TCP_SYN | TCP_ACK)) ^ bpf_htons(TCP_SYN));
 	local = is_local(&r);
-	may = local | (whole & (tcp | is_zero32(r.port ^ DNS_PORT)) & is_named(&r));
+	may = local | (whole & (tcp | is_zero32(r.port ^ DNS_PORT)) & is_named(&r, skb->len));
 	if (config.rules && (whole & tcp & not(may)))
 		may = rules_allow(&r, unknown_zero(skb->len));
 	/* Of TCP only a SYN is an attempt; to this side one that the gateway will tell of. */

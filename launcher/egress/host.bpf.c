@@ -171,7 +171,9 @@ static __always_inline bool denied_within(const struct where *a)
 	if (is_v4(a) || !embedded_v4(a, &key.addr.w[3]))
 		return false;
 	node = bpf_map_lookup_elem(&nodes, &key);
-	return node && in_set(node->deny, a->port);
+	if (node && in_set(node->deny, a->port))
+		return true;
+	return config.deny_host && bpf_map_lookup_elem(&own, &key.addr) && in_set(config.deny_host, a->port);
 }
 
 static __always_inline bool allowed(const struct where *a)

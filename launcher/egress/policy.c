@@ -338,6 +338,11 @@ static bool is_loopback(const struct address *a)
 	return range && str_eq(range, "loopback");
 }
 
+static bool is_this_host(const struct policy *p, const struct address *a)
+{
+	return is_loopback(a) || is_own(p, a);
+}
+
 /*
  * Is the address, or the IPv4 address that it stands for, denied? `deny = *` denies every address too, `deny = @host`
  * those that are this host.
@@ -346,12 +351,13 @@ static int denied_address(const struct policy *p, const struct address *a, uint1
 {
 	struct port_match m = {.port = port, .found = -1, .near = -1};
 	struct address v4;
+	bool embedded = address_embedded_v4(a, &v4);
 
 	if (visit_nets(&p->deny, a, match_port, &m))
 		return m.found;
-	if (address_embedded_v4(a, &v4) && visit_nets(&p->deny, &v4, match_port, &m))
+	if (embedded && visit_nets(&p->deny, &v4, match_port, &m))
 		return m.found;
-	if ((is_loopback(a) || is_own(p, a)) && visit_name(&p->deny, RULE_THIS_HOST, "", match_port, &m))
+	if ((is_this_host(p, a) || (embedded && is_this_host(p, &v4))) && visit_name(&p->deny, RULE_THIS_HOST, "", match_port, &m))
 		return m.found;
 	visit_name(&p->deny, RULE_ANY_PUBLIC, "", match_port, &m);
 	return m.found;
@@ -485,6 +491,20 @@ bool policy_denies_names(const struct policy *p)
 		if (p->deny.rules[i].kind == RULE_NAME || p->deny.rules[i].kind == RULE_SUBDOMAINS)
 			return true;
 	return false;
+}
+
+bool policy_denies_this_host(const struct policy *p)
+{
+	for (size_t i = 0; i < p->deny.n; i++)
+		if (p->deny.rules[i].kind == RULE_THIS_HOST)
+			return true;
+	return false;
+}
+
+const struct address *policy_own(const struct policy *p, size_t *n)
+{
+	*n = p->n_own;
+	return p->own;
 }
 
 bool policy_is_address_rule(const struct policy *p, int rule)

@@ -93,6 +93,10 @@ struct verdict policy_denied_name(const struct policy *p, const char *name, uint
 
 /* Is there a deny rule for names, so that the names in a stream to a bare address matter? */
 bool policy_denies_names(const struct policy *p);
+/* Is there a `deny = @host`? */
+bool policy_denies_this_host(const struct policy *p);
+/* What policy_set_own was given, sorted; the policy's own. */
+const struct address *policy_own(const struct policy *p, size_t *n);
 /* Is it an allow rule for an address or a network, which opens it whatever names are used? */
 bool policy_is_address_rule(const struct policy *p, int rule);
 

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "egress/gateway.h"
 #include "run/network.h"
 
 #include "base/banned.h"
@@ -105,6 +107,27 @@ static int attach_host(struct supervisor *s, struct err *e)
 	return 0;
 }
 
+/*
+ * `deny = @host` is about this host's own addresses too, as they are now: what changes later the gateway sees. Without a list
+ * of them this wall lacks them.
+ */
+static void set_own(struct policy *policy)
+{
+	struct ifaddrs *list;
+	struct address *own = NULL;
+	size_t n = 0, cap = 0;
+
+	if (getifaddrs(&list) < 0)
+		return;
+	for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+		vec_reserve(&own, &cap, n, sizeof(*own));
+		n += i->ifa_addr && address_from_sockaddr(i->ifa_addr, &own[n], NULL);
+	}
+	freeifaddrs(list);
+	policy_set_own(policy, own, n);
+	free(own);
+}
+
 int ebpf_attach(struct supervisor *s, struct err *e)
 {
 	uint32_t synthetic = htonl(NETNS_SYNTHETIC_FIRST);
@@ -115,6 +138,7 @@ int ebpf_attach(struct supervisor *s, struct err *e)
 		.own6 = own_address(NETNS_OWN6),
 		.synthetic = address_from_v4(&synthetic),
 		.synthetic_prefix = NETNS_SYNTHETIC_PREFIX,
+		.this_host = own_address(GATEWAY_THIS_HOST4),
 		.proxy_port = NETNS_PROXY_PORT,
 		.capture_port = NETNS_CAPTURE_PORT,
 	};
@@ -125,6 +149,8 @@ int ebpf_attach(struct supervisor *s, struct err *e)
 		return 0;
 	if (is_host(s))
 		return attach_host(s, e);
+	if (policy_denies_this_host(s->network.policy))
+		set_own(s->network.policy);
 	r = bpf_filter_load(&s->ebpf.filter, &config, &missing);
 	if (r == 0)
 		r = bpf_filter_attach(&s->ebpf.filter, cgroup_ebpf_fd(&s->cgroup), &missing);

@@ -67,6 +67,16 @@ except OSError as e:
 	dial tcp/203.0.113.20/7001
 	is "$out" 'Operation not permitted' 'deny wins'
 	is "$(logged egress.connect via=ebpf 'reason=a deny rule names it' rule=--set)" 1 'and the event has the rule'
+	options=(--allow 198.51.100.7:7001 -s egress.ebpf=require)
+	dial tcp/198.51.100.7/7001
+	is "$out" ok '(an address of this host, by an address rule)'
+	options+=(-s egress.deny=@host)
+	dial tcp/198.51.100.7/7001
+	is "$out" 'Operation not permitted' 'deny = @host wins there'
+	is "$(logged egress.connect verdict=deny via=ebpf address=198.51.100.7 'reason=a deny rule names it' rule=--set)" 1 'and is logged'
+	options=(--allow @host:8090 -s egress.deny=@host:8090 -s egress.ebpf=require)
+	dial tcp/198.18.0.1/8090
+	is "$out" 'Operation not permitted' 'and at the address that stands for @host'
 	options=(--allow '*:7001' -s egress.ebpf=require)
 	dial tcp/203.0.113.20/7001 tcp/10.1.2.3/7001 tcp/192.168.1.1/7001 tcp/169.254.169.254/7001
 	is "$out" $'ok\nOperation not permitted\nOperation not permitted\nOperation not permitted' '`*` opens no special range'

@@ -95,6 +95,7 @@ static void attach(struct fixture *f, bool any_address)
 		.own6 = addr(OWN6),
 		.synthetic = addr("198.18.0.0"),
 		.synthetic_prefix = 15,
+		.this_host = addr("198.18.0.1"),
 		.proxy_port = PROXY_PORT,
 		.capture_port = 18254,
 	};
@@ -237,6 +238,9 @@ static void random_rule(struct val_list *l)
 	case 1:
 		snprintf(text, sizeof(text), "*.web.test%s", ports[pick(COUNT(ports))]);
 		break;
+	case 2:
+		snprintf(text, sizeof(text), "@host%s", ports[pick(COUNT(ports))]);
+		break;
 	default:
 		random_address(&a);
 		prefix = a.family == 4 ? prefixes4[pick(COUNT(prefixes4))] : prefixes6[pick(COUNT(prefixes6))];
@@ -267,8 +271,20 @@ static bool expected(const struct policy *p, const struct address *a, uint16_t p
 	return policy_decide(p, &q).allowed;
 }
 
+/* This host's own, among the others. */
+static const char *const own_places[] = {"203.0.113.77", "10.1.2.3", "2600::1", "8.8.8.8"};
+
+static void set_own(struct fixture *f, struct address own[COUNT(own_places)])
+{
+	for (size_t i = 0; i < COUNT(own_places); i++)
+		own[i] = addr(own_places[i]);
+	policy_set_own(f->policy, own, COUNT(own_places));
+}
+
 static void random_policy(struct fixture *f)
 {
+	struct address own[COUNT(own_places)];
+
 	unsigned n_allow = pick(12), n_deny = pick(6);
 
 	memset(f, 0, sizeof(*f));
@@ -277,6 +293,7 @@ static void random_policy(struct fixture *f)
 	for (unsigned i = 0; i < n_deny; i++)
 		random_rule(&f->profile.egress.deny);
 	compile(f);
+	set_own(f, own);
 }
 
 static void say_policy(const struct fixture *f)
@@ -329,8 +346,6 @@ static void same_as_policy(void **state)
 #define NAME_SERVER "127.99.1.2"
 #define GIVEN 24
 
-static const char *const own_places[] = {"203.0.113.77", "10.1.2.3", "2600::1", "8.8.8.8"};
-
 static void attach_host(struct fixture *f, uint64_t max_bytes)
 {
 	struct bpf_host_config config = {.policy = f->policy, .name_server = addr(NAME_SERVER), .max_bytes = max_bytes};
@@ -340,9 +355,7 @@ static void attach_host(struct fixture *f, uint64_t max_bytes)
 	f->filter = BPF_FILTER_NONE;
 	if (bpf_host_load(&f->filter, &config, &e) < 0 || bpf_filter_attach(&f->filter, cgroup, &e) < 0)
 		fail_msg("%s", e.msg);
-	for (size_t i = 0; i < COUNT(own_places); i++)
-		own[i] = addr(own_places[i]);
-	policy_set_own(f->policy, own, COUNT(own));
+	set_own(f, own);
 	given_init(&f->given, f->policy, 1);
 	given_use(&f->given, f->filter.given, f->filter.ports, f->filter.own);
 	assert_int_equal(given_set_own(&f->given, own, COUNT(own)), 0);
@@ -472,7 +485,7 @@ static void host_same_as_policy(void **state)
 			bool want, got;
 
 			host_address(&a);
-			if (pick(3) == 0)
+			if (pick(2) == 0)
 				a = given[pick(GIVEN)].addr;
 			if (!has_route(&a))
 				continue;
@@ -791,6 +804,7 @@ static void records(void **state)
 	assert_int_equal(r.pid, getpid());
 	assert_false(bpf_filter_next(&f.filter, &r));
 
+
 	assert_int_equal(bpf_filter_lost(&f.filter), 0);
 	for (int i = 0; i < 5000; i++)
 		attempt_text(TCP_CONNECT, "203.0.113.20", 443, false);
@@ -801,6 +815,41 @@ static void records(void **state)
 	attempt_text(TCP_CONNECT, "203.0.113.20", 4431, false);
 	assert_true(bpf_filter_next(&f.filter, &r));
 	assert_int_equal(r.port, 4431);
+	fixture_free(&f);
+}
+
+/* Where it is denied, in every form. */
+static void deny_this_host(void **state)
+{
+	struct address own[COUNT(own_places)];
+	struct fixture f;
+
+	(void)state;
+	for (int real = 0; real < 2; real++) {
+		memset(&f, 0, sizeof(f));
+		add(&f.profile.egress.allow, "@host:8000-8100");
+		add(&f.profile.egress.allow, "203.0.113.77:8000-8100");
+		add(&f.profile.egress.deny, "@host:8050");
+		compile(&f);
+		set_own(&f, own);
+		attach(&f, real);
+		assert_int_not_equal(attempt_text(TCP_CONNECT, "198.18.0.1", 8000, false), EPERM);
+		assert_int_equal(attempt_text(TCP_CONNECT, "198.18.0.1", 8050, false), EPERM);
+		assert_int_equal(attempt_text(TCP_CONNECT, "198.18.0.1", 8050, true), EPERM);
+		assert_int_not_equal(attempt_text(TCP_CONNECT, "198.18.0.2", 8050, false), EPERM);
+		assert_int_not_equal(attempt_text(TCP_CONNECT, "203.0.113.77", 8000, false), EPERM);
+		assert_int_equal(attempt_text(TCP_CONNECT, "203.0.113.77", 8050, false), EPERM);
+		/* Of the box's own loopback nothing is said. */
+		assert_int_not_equal(attempt_text(TCP_CONNECT, "127.0.0.1", 8050, false), EPERM);
+		fixture_free(&f);
+	}
+	memset(&f, 0, sizeof(f));
+	add(&f.profile.egress.allow, "web.test");
+	add(&f.profile.egress.deny, "@host");
+	compile(&f);
+	attach(&f, false);
+	assert_int_equal(attempt_text(TCP_CONNECT, "198.18.0.1", 80, false), EPERM);
+	assert_int_not_equal(attempt_text(TCP_CONNECT, "198.18.0.2", 80, false), EPERM);
 	fixture_free(&f);
 }
 
@@ -1018,6 +1067,7 @@ static const struct CMUnitTest attached[] = {
 	cmocka_unit_test(packets),
 	cmocka_unit_test(connected_udp_and_mptcp),
 	cmocka_unit_test(records),
+	cmocka_unit_test(deny_this_host),
 	cmocka_unit_test(real_addresses),
 	cmocka_unit_test(host_same_as_policy),
 	cmocka_unit_test(host_sockets),

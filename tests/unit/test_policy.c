@@ -244,6 +244,9 @@ static void test_denied_host(void **state)
 		{NULL, "::1", 5432, VERDICT_DENY_RULE, "@host"},
 		{NULL, "192.0.2.1", 5432, VERDICT_DENY_RULE, "@host"}, /* its own */
 		{NULL, "192.0.2.2", 5432, VERDICT_ALLOWED, "192.0.2.0/24:5432"},
+		{NULL, "64:ff9b::192.0.2.1", 5432, VERDICT_DENY_RULE, "@host"}, /* what stands for it */
+		{NULL, "64:ff9b::127.0.0.1", 5432, VERDICT_DENY_RULE, "@host"},
+		{NULL, "64:ff9b::192.0.2.2", 5432, VERDICT_ALLOWED, "[64:ff9b::]/96:5432"},
 	};
 	struct address own = addr("192.0.2.1");
 	struct fixture f;
@@ -258,7 +261,7 @@ static void test_denied_host(void **state)
 	fixture_make(&f, "@host:5432", "127.0.0.1:5433 @host:80");
 	ask_all(&f, open, COUNT(open));
 	fixture_free(&f);
-	fixture_make(&f, "127.0.0.0/8:5432 [::1]:5432 192.0.2.0/24:5432", "@host");
+	fixture_make(&f, "127.0.0.0/8:5432 [::1]:5432 192.0.2.0/24:5432 [64:ff9b::]/96:5432", "@host");
 	policy_set_own(f.policy, &own, 1);
 	ask_all(&f, by_address, COUNT(by_address));
 	fixture_free(&f);
