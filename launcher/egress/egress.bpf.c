@@ -229,8 +229,8 @@ static __always_inline void submit(struct bpf_record *r, int kind)
 	__u32 zero = 0;
 
 	r->kind = kind;
-	/* Without a branch: the sign is a flag. */
-	flags = ~(room >> 63) & r->kind >> 1 & BPF_RB_NO_WAKEUP;
+	/* By force, as a record behind one that did not wake does not by itself. Without a branch: the sign is a flag. */
+	flags = BPF_RB_FORCE_WAKEUP - (~(room >> 63) & r->kind >> 1 & BPF_RB_NO_WAKEUP);
 	if (bpf_ringbuf_output(&ring, r, sizeof(*r), flags) == 0)
 		return;
 	count = bpf_map_lookup_elem(&lost, &zero);

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -771,6 +772,22 @@ static void connected_udp_and_mptcp(void **state)
 	fixture_free(&f);
 }
 
+/* What is refused wakes, behind what did not too. epoll_wait(2) looks at a descriptor only once it was woken for it. */
+static void wakes(struct fixture *f)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	drain(f);
+	assert_int_equal(epoll_ctl(fd, EPOLL_CTL_ADD, f->filter.ring, &e), 0);
+	attempt_text(UDP_CONNECT, "203.0.113.20", 443, false);
+	assert_int_equal(epoll_wait(fd, &e, 1, 20), 0);
+	attempt_text(TCP_CONNECT, "203.0.113.20", 443, false);
+	assert_int_equal(epoll_wait(fd, &e, 1, 5000), 1);
+	close(fd);
+	drain(f);
+}
+
 static void records(void **state)
 {
 	static const uint8_t to[] = {203, 0, 113, 20};
@@ -804,6 +821,7 @@ static void records(void **state)
 	assert_int_equal(r.pid, getpid());
 	assert_false(bpf_filter_next(&f.filter, &r));
 
+	wakes(&f);
 
 	assert_int_equal(bpf_filter_lost(&f.filter), 0);
 	for (int i = 0; i < 5000; i++)
