@@ -113,7 +113,7 @@ namespaces() {
 	m=$(mark)
 	sleep "$m" &
 	own $!
-	alive "$m"
+	until_true 5 alive "$m"
 	ok $? '(the probe process is there)'
 	run -- sh -c "cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo; ls -d /proc/[0-9]*"
 	unlike "$out" "$m" 'no process of the host'\''s is seen'
