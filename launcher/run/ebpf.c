@@ -196,8 +196,15 @@ void ebpf_note_name(struct supervisor *s, const struct address *addr, const char
 
 static void remember(struct ebpf *b, const struct bpf_record *r)
 {
+	/* Pages that no port is in cost nothing. */
+	if (!b->syns)
+		b->syns = mem_zalloc(EBPF_PORTS * sizeof(*b->syns));
 	if (!b->seen)
 		b->seen = mem_array(NULL, EBPF_SEEN, sizeof(*b->seen));
+	if (r->kind == BPF_RECORD_SYN) {
+		b->syns[r->source_port] = *r;
+		return;
+	}
 	b->seen[b->n_seen++ % EBPF_SEEN] = *r;
 }
 
@@ -217,17 +224,28 @@ static bool is_of(const struct bpf_record *seen, const struct egress_report *r)
 {
 	struct address a;
 
-	if (seen->protocol != r->protocol)
+	if (!seen->pid || seen->protocol != r->protocol)
 		return false;
-	if (r->via != EGRESS_VIA_FILTER) {
-		if (seen->kind != BPF_RECORD_SYN || !r->client_port || seen->source_port != r->client_port)
-			return false;
-		if (r->via != EGRESS_VIA_GATEWAY)
-			return seen->port == NETNS_PROXY_PORT;
-		return seen->port == r->port || seen->port == NETNS_CAPTURE_PORT;
+	if (r->via == EGRESS_VIA_FILTER) {
+		a = record_address(seen);
+		return seen->port == r->port && address_eq(&a, &r->addr);
 	}
-	a = record_address(seen);
-	return seen->kind == BPF_RECORD_TRIED && seen->port == r->port && address_eq(&a, &r->addr);
+	if (r->via != EGRESS_VIA_GATEWAY)
+		return seen->port == NETNS_PROXY_PORT;
+	return seen->port == r->port || seen->port == NETNS_CAPTURE_PORT;
+}
+
+static const struct bpf_record *find_seen(const struct ebpf *b, const struct egress_report *r)
+{
+	if (r->via != EGRESS_VIA_FILTER)
+		return b->syns && r->client_port && is_of(&b->syns[r->client_port], r) ? &b->syns[r->client_port] : NULL;
+	for (size_t i = 0; i < EBPF_SEEN && i < b->n_seen; i++) {
+		const struct bpf_record *seen = &b->seen[(b->n_seen - 1 - i) % EBPF_SEEN];
+
+		if (is_of(seen, r))
+			return seen;
+	}
+	return NULL;
 }
 
 /* The programs see the first pid namespace's numbers; to a host within another one they say nothing. */
@@ -251,21 +269,18 @@ static void take_owner(const struct bpf_record *r, pid_t *pid, char *comm)
 bool ebpf_owner(struct supervisor *s, const struct egress_report *r, pid_t *pid, char *comm)
 {
 	struct ebpf *b = &s->ebpf;
+	const struct bpf_record *seen;
 	struct err ignored;
 
 	if (!b->attached || is_host(s))
 		return false;
 	/* Its record was written before the gateway could see the connection. */
 	ebpf_records(s, &ignored);
-	for (size_t i = 0; i < EBPF_SEEN && i < b->n_seen; i++) {
-		const struct bpf_record *seen = &b->seen[(b->n_seen - 1 - i) % EBPF_SEEN];
-
-		if (seen->pid && is_of(seen, r)) {
-			take_owner(seen, pid, comm);
-			return true;
-		}
-	}
-	return false;
+	seen = find_seen(b, r);
+	if (!seen)
+		return false;
+	take_owner(seen, pid, comm);
+	return true;
 }
 
 /* --- what was refused --- */
@@ -509,4 +524,5 @@ void ebpf_free(struct supervisor *s)
 	free(s->ebpf.names);
 	names_free(&s->ebpf.given);
 	free(s->ebpf.seen);
+	free(s->ebpf.syns);
 }

@@ -56,11 +56,13 @@ struct network {
 
 /* egress.ebpf, see run/ebpf.h. */
 #define EBPF_SEEN 1024
+#define EBPF_PORTS 65536
 struct ebpf {
 	bool wanted, attached;
 	char why[1024];          /* why it is not attached; as long as an error */
 	struct bpf_filter filter;
-	struct bpf_record *seen; /* ring of EBPF_SEEN: the last connections that were allowed */
+	struct bpf_record *syns; /* by the box's own port, EBPF_PORTS: the last connection from there that was allowed */
+	struct bpf_record *seen; /* ring of EBPF_SEEN: the last ones that were tried */
 	size_t n_seen;           /* of all there were */
 	char **names;            /* by the number of their synthetic address */
 	size_t n_names;

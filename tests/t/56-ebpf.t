@@ -103,6 +103,13 @@ attribution() {
 	done; wait'
 	is "$(logged egress.connect verdict=allow comm=curl) $(logged egress.connect verdict=allow comm=python3)" '3 3' \
 		'of many at once, each has its own'
+	# More than are told before the gateway tells of the first; what the ring has room for.
+	run --allow 203.0.113.10:7001 -s egress.ebpf=require -- python3 -c 'import socket
+for _ in range(2000):
+    s = socket.create_connection(("203.0.113.10", 7001))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    s.close()'
+	is "$(logged egress.connect verdict=allow comm=python3) $(logged egress.connect pid=null)" '2000 0' 'of 2,000 in a row, too'
 	run --allow web.test -s egress.ebpf=require -- curl -sS -x http://127.0.0.1:18255 http://web.test/
 	is "$out $(logged egress.connect verdict=allow via=proxy comm=curl)" 'hello web.test 1' 'through the proxy port too'
 	run --allow web.test -s egress.ebpf=require -s egress.addresses=real -- curl -sS http://web.test/
