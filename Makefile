@@ -117,8 +117,9 @@ check-unit: all $(UNIT:%=$(BUILD)/tests/unit/test_%)
 check-box: all $(PROBES) $(LEAK_BINS)
 	$(run_tests) $(BOX_TESTS)
 
+lint: export LINT_CPPFLAGS = $(ALL_CPPFLAGS)
 lint: $(OBJS)
-	$(Q)BUILD='$(BUILD)' CPPFLAGS='$(ALL_CPPFLAGS)' scripts/lint $(STEPS)
+	$(Q)BUILD='$(BUILD)' scripts/lint $(STEPS)
 
 # Unit tests, and with them the parsers' tests, under ASan and UBSan. The box's own tests are for the plain build: a
 # sanitizer's shadow memory and helper processes are not what the box is made for.

@@ -15,7 +15,7 @@ static int err_format(struct err *e, int errnum, const char *fmt, va_list ap)
 	return -errnum;
 }
 
-int err_set(struct err *e, int errnum, const char *fmt, ...)
+int(err_set)(struct err *e, int errnum, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -25,7 +25,7 @@ int err_set(struct err *e, int errnum, const char *fmt, ...)
 	return -errnum;
 }
 
-int err_errno(struct err *e, int errnum, const char *fmt, ...)
+int(err_errno)(struct err *e, int errnum, const char *fmt, ...)
 {
 	va_list ap;
 	size_t len;
@@ -40,7 +40,7 @@ int err_errno(struct err *e, int errnum, const char *fmt, ...)
 	return -errnum;
 }
 
-int err_prefix(struct err *e, const char *fmt, ...)
+int(err_prefix)(struct err *e, const char *fmt, ...)
 {
 	char text[ERR_MSG_MAX], inner[ERR_MSG_MAX];
 	va_list ap;

@@ -6,6 +6,7 @@
 #ifndef AGENTBOX_BASE_ERR_H
 #define AGENTBOX_BASE_ERR_H
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 
@@ -27,5 +28,18 @@ int err_errno(struct err *e, int errnum, const char *fmt, ...) __attribute__((fo
 
 /* Puts "text: " before the message that is there. Return: -e->code. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * Whatever errnum was (an errno that something reset to 0), a failure is negative and cannot be taken for success. The
+ * analyzers see it too.
+ */
+static inline int err_negative(int r)
+{
+	return r < 0 ? r : -EIO;
+}
+
+#define err_set(...) err_negative((err_set)(__VA_ARGS__))
+#define err_errno(...) err_negative((err_errno)(__VA_ARGS__))
+#define err_prefix(...) err_negative((err_prefix)(__VA_ARGS__))
 
 #endif

@@ -318,10 +318,10 @@ char *cgroup_systemd_scope(const char *run_id, unsigned timeout_ms, struct err *
 {
 	const struct cgroup_systemd_place place = place_here();
 	cleanup_free char *unit = mem_printf(CGROUP_PREFIX "%s.scope", run_id), *scope = NULL;
-	struct cgroup_trees trees;
+	struct cgroup_trees trees = {0};
 	int r = cgroup_systemd_ask(&place, unit, timeout_ms, e);
 
-	if (r == 0)
+	if (r >= 0)
 		r = cgroup_find(&trees, e);
 	if (r < 0)
 		return NULL;

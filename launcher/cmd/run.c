@@ -129,7 +129,7 @@ static int take_fd(const char *option, const char *text, uint64_t min, int *out,
 static int take_keep_fd(struct run_line *l, const char *text, struct err *e)
 {
 	struct run_request *r = &l->options.request;
-	int fd, ret = take_fd("--keep-fd", text, 3, &fd, e);
+	int fd = -1, ret = take_fd("--keep-fd", text, 3, &fd, e);
 
 	if (ret < 0)
 		return ret;

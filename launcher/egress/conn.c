@@ -606,7 +606,7 @@ static struct conn *conn_new(struct gateway *g, int fd)
 /* Where the client wanted to go. */
 static bool destination(const struct gateway *g, int fd, struct address *addr, uint16_t *port)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = {0};
 	socklen_t len = sizeof(sa);
 
 	if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)

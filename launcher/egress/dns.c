@@ -36,9 +36,9 @@ static bool read_u16(struct reader *r, uint16_t *out)
  * A name without compression: in a query nothing precedes the question that a pointer could mean, so one is a fault,
  * and no pointer is ever followed. Return: its length on the wire, 0 where it is malformed.
  */
-static size_t read_name(struct reader *r, uint8_t *wire)
+static size_t skip_name(struct reader *r)
 {
-	size_t start = r->at, len = 0;
+	size_t len = 0;
 
 	for (;;) {
 		size_t label;
@@ -55,8 +55,6 @@ static size_t read_name(struct reader *r, uint8_t *wire)
 		if (!label)
 			break;
 	}
-	if (wire)
-		memcpy(wire, r->msg + start, len);
 	return len;
 }
 
@@ -81,7 +79,7 @@ static void name_text(const uint8_t *wire, char *out)
 /* Skips one additional record; an OPT is taken in. Return: a dns_rcode. */
 static int read_additional(struct reader *r, struct dns_query *q)
 {
-	size_t owner = read_name(r, NULL);
+	size_t owner = skip_name(r);
 	uint16_t type, class, ttl_high, ttl_low, len;
 
 	if (!owner || !read_u16(r, &type) || !read_u16(r, &class) || !read_u16(r, &ttl_high) || !read_u16(r, &ttl_low) ||
@@ -100,12 +98,12 @@ static int read_additional(struct reader *r, struct dns_query *q)
 
 static int read_question(struct reader *r, struct dns_query *q)
 {
-	size_t name = read_name(r, q->question);
+	size_t start = r->at, name = skip_name(r);
 	uint16_t class = 0;
 
 	if (!name || r->len - r->at < 4)
 		return DNS_FORMERR;
-	memcpy(q->question + name, r->msg + r->at, 4);
+	memcpy(q->question, r->msg + start, name + 4);
 	read_u16(r, &q->type);
 	read_u16(r, &class);
 	q->question_len = name + 4;

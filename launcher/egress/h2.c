@@ -82,7 +82,7 @@ static void grow(struct h2 *h)
 	if (h->n < h->cap)
 		return;
 	entries = mem_array(NULL, cap, sizeof(*entries));
-	for (uint32_t i = 0; i < h->n; i++)
+	for (uint32_t i = 0; h->cap && i < h->n; i++)
 		entries[i] = h->entries[(h->newest + h->cap - (h->n - 1) + i) % h->cap];
 	free(h->entries);
 	h->entries = entries;

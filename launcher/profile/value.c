@@ -152,7 +152,7 @@ static uint64_t *value_number(struct profile *p, const struct key *k)
 	case KEY_DURATION: return &((struct val_duration *)at)->ms;
 	case KEY_COUNT: return &((struct val_count *)at)->n;
 	case KEY_MILLI: return &((struct val_milli *)at)->milli;
-	default: return NULL;
+	default: abort(); /* not a number: a fault of the caller */
 	}
 }
 

@@ -170,7 +170,7 @@ static int changes_dir(struct changes_work *w, const struct tree_entry *entry, i
 static int changes_entry(void *arg, const struct tree_entry *entry, struct err *e)
 {
 	struct changes_work *w = arg;
-	struct stat lower;
+	struct stat lower = {0};
 	int in_lower;
 
 	(void)e;
