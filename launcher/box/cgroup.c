@@ -135,7 +135,7 @@ static struct cgroup_dir *group_add(struct cgroup *cg, const char *parent, const
 		return NULL;
 	}
 	d = &cg->v[cg->n];
-	*why = cgroup_dir_make(parent, name, d);
+	*why = cgroup_dir_make(parent, name, cg->nested, d);
 	if (*why < 0)
 		return NULL;
 	cg->n++;
@@ -220,8 +220,8 @@ static void create_v2(struct cgroup *cg, const struct cgroup_trees *trees, const
 		for (int i = 0; d && i < CGROUP_LIMITS; i++)
 			if (can & 1U << i)
 				limit_set(cg, d, p, (enum cgroup_limit)i);
-		if (d) {
-			/* A box that makes groups of its own (nested-namespaces) makes few. */
+		if (d && cg->nested) {
+			/* A box that makes groups of its own makes few. */
 			fd_write_file(d->fd, "cgroup.max.depth", "8");
 			fd_write_file(d->fd, "cgroup.max.descendants", "64");
 		}
@@ -297,6 +297,7 @@ int cgroup_create(const struct profile *p, const char *run_id, bool for_ebpf, st
 
 	*out = (struct cgroup){.oom_fd = -1, .oom_file = -1};
 	out->asked = limits_asked(p);
+	out->nested = p->syscalls.nested_namespaces.v;
 	if (p->limits.cgroup.v == MECHANISM_OFF) {
 		for (int i = 0; i < CGROUP_LIMITS; i++)
 			if (out->asked & 1U << i)

@@ -2,9 +2,9 @@
 /*
  * The run's control groups: what bounds the box as a whole. Supervisor's side.
  *
- * Two levels: PARENT/agentbox-RUNID has the limits, PARENT/agentbox-RUNID/box the processes. A box with
- * nested-namespaces = yes can mount cgroupfs and, its uid being the owner's, write what it sees; a cgroup namespace
- * that it makes begins at its own group, so what it sees is `box` and not the limits.
+ * PARENT/agentbox-RUNID. A box with nested-namespaces = yes can mount cgroupfs and, its uid being the owner's, write what
+ * it sees; a cgroup namespace that it makes begins at its own group. So there it has a second level, PARENT/agentbox-RUNID/box:
+ * it sees that, and not the limits. Other boxes do without: 50 us for each tree.
  *
  * cgroup v2 where the controllers are there and the caller may write, be it in a scope that his systemd --user makes for the run
  * (box/cgroup_systemd.h); v1 hierarchies where they are mounted; with v1 also a group in the v2 tree
@@ -32,7 +32,7 @@ enum cgroup_limit { CGROUP_MEMORY, CGROUP_PROCESSES, CGROUP_CPUS, CGROUP_LIMITS 
 
 struct cgroup_dir {
 	char *path;           /* PARENT/agentbox-RUNID, absolute; owned */
-	int fd, leaf_fd;      /* it and its `box` */
+	int fd, leaf_fd;      /* it, and where the processes are: its `box`, or itself again */
 	bool v2;
 	unsigned controllers; /* 1 << enum cgroup_limit: what is bounded here */
 	bool freezer;         /* v1's */
@@ -41,6 +41,7 @@ struct cgroup_dir {
 struct cgroup {
 	struct cgroup_dir v[CGROUP_DIRS_MAX];
 	size_t n; /* 0: no group was made */
+	bool nested;             /* can the box make groups? */
 	unsigned asked, bounded; /* 1 << enum cgroup_limit */
 	bool by_systemd;         /* below a scope of systemd --user */
 	struct twin *twin;       /* then: who is in that scope, and can clone into it (box/cgroup_systemd.h) */

@@ -33,7 +33,7 @@ bool cgroup_is_cgroupfs(int fd, bool *v2)
 	return *v2 || fs.f_type == CGROUP_SUPER_MAGIC;
 }
 
-int cgroup_dir_make(const char *parent, const char *name, struct cgroup_dir *out)
+int cgroup_dir_make(const char *parent, const char *name, bool leaf, struct cgroup_dir *out)
 {
 	cleanup_free char *path = mem_printf("%s/%s", str_eq(parent, "/") ? "" : parent, name);
 	cleanup_fd int fd = -1, leaf_fd = -1;
@@ -45,10 +45,11 @@ int cgroup_dir_make(const char *parent, const char *name, struct cgroup_dir *out
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || !cgroup_is_cgroupfs(fd, &v2))
 		r = fd < 0 ? -errno : -ENODEV;
-	else if (mkdirat(fd, CGROUP_LEAF, 0755) < 0)
+	else if (leaf && mkdirat(fd, CGROUP_LEAF, 0755) < 0)
 		r = -errno;
 	if (r == 0) {
-		leaf_fd = openat(fd, CGROUP_LEAF, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		leaf_fd = leaf ? openat(fd, CGROUP_LEAF, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+			       : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		if (leaf_fd < 0)
 			r = -errno;
 	}

@@ -15,8 +15,11 @@
 /* Is the directory behind fd one of a cgroup filesystem? v2: set to which. */
 bool cgroup_is_cgroupfs(int fd, bool *v2);
 
-/* Makes parent/name and its leaf. Return: 0 or -errno; nothing is left on failure. */
-int cgroup_dir_make(const char *parent, const char *name, struct cgroup_dir *out);
+/*
+ * Makes parent/name, and a leaf in it where one is asked for; else it is the leaf itself. Return: 0 or -errno; nothing is
+ * left on failure.
+ */
+int cgroup_dir_make(const char *parent, const char *name, bool leaf, struct cgroup_dir *out);
 
 /* Removes it, with groups that the box made beneath. Return: 0, or -errno (-EBUSY: processes are still in it). */
 int cgroup_dir_remove(const char *path);

@@ -398,6 +398,7 @@ static void test_remove_path(void **state)
 	(void)state;
 	p.limits.processes.n = 50;
 	p.limits.memory.bytes = 64 << 20;
+	p.syscalls.nested_namespaces.v = true;
 	create(&p, false, &cg);
 	cgroup_paths(&cg, &paths);
 	if (cg.n) {
@@ -440,10 +441,10 @@ static void test_remove_path(void **state)
 	assert_int_equal(rmdir("/tmp/agentbox-test-nogroup"), 0);
 }
 
-/* clone3 straight into the group. */
-static void test_into(void **state)
+/* clone3 straight into the group; a second level where the box could make groups of its own. */
+static void into(bool nested)
 {
-	struct profile p = {0};
+	struct profile p = {.syscalls.nested_namespaces.v = nested};
 	struct cgroup cg;
 	struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD};
 	char text[8192] = "", *want;
@@ -451,7 +452,6 @@ static void test_into(void **state)
 	pid_t pid;
 	ssize_t n;
 
-	(void)state;
 	create(&p, true, &cg);
 	if (cgroup_into_fd(&cg) < 0) {
 		assert_false(host.v2_group);
@@ -472,12 +472,19 @@ static void test_into(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_true(read(pipes[0], text, sizeof(text) - 1) > 0);
-	want = mem_printf("agentbox-%s/box\n", run_id);
+	want = mem_printf("agentbox-%s%s\n", run_id, nested ? "/box" : "");
 	assert_non_null(strstr(text, want));
 	free(want);
 	close(pipes[0]);
 	close(pipes[1]);
 	gone(&cg);
+}
+
+static void test_into(void **state)
+{
+	(void)state;
+	into(false);
+	into(true);
 }
 
 static void test_modes(void **state)
