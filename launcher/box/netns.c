@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "box/listen.h"
 #include "box/nft.h"
 #include "sys/fd.h"
 
@@ -27,11 +28,6 @@
 #define LOOPBACK_INDEX 1 /* `lo` is the first device of every namespace (net/core/dev.c) */
 #define DNS_PORT 53
 #define BACKLOG 4096
-/*
- * Nothing is lost between box and gateway, and nothing is to be paced. With the host's own congestion control, where that
- * is BBR, half of the bulk's time goes into pacing it. Reno is in every kernel, and for everybody (net/ipv4/tcp_cong.c).
- */
-#define CONGESTION_CONTROL "reno"
 
 _Static_assert(NETNS_FDS <= FD_SEND_MAX, "all sockets must fit one message");
 
@@ -131,7 +127,7 @@ static bool put_metrics(struct nl_msg *m)
 {
 	struct nlattr *metrics = nla_nest_start(m, RTA_METRICS);
 
-	return metrics && nla_put_string(m, RTAX_CC_ALGO, CONGESTION_CONTROL) == 0 && nla_nest_end(m, metrics) == 0;
+	return metrics && nla_put_string(m, RTAX_CC_ALGO, NETNS_CONGESTION_CONTROL) == 0 && nla_nest_end(m, metrics) == 0;
 }
 
 /* AnyIP: every address is local. With the own address as source, as otherwise a packet's source is its destination. */
@@ -225,13 +221,6 @@ static int options(int fd, enum netns_fd which, enum netns_capture capture)
 	return 0;
 }
 
-/* Accepted sockets have them from the listener, without a call each. */
-static void listen_options(int fd)
-{
-	option(fd, IPPROTO_TCP, TCP_NODELAY);
-	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, CONGESTION_CONTROL, strlen(CONGESTION_CONTROL));
-}
-
 static int open_socket(enum netns_fd which, enum netns_capture capture)
 {
 	uint16_t port = is_capture(which) ? NETNS_CAPTURE_PORT : which == NETNS_PROXY ? NETNS_PROXY_PORT : DNS_PORT;
@@ -258,14 +247,14 @@ static int open_socket(enum netns_fd which, enum netns_capture capture)
 	return steal_fd(&fd);
 }
 
-static int open_sockets(int *fds, bool have6, enum netns_capture capture, struct netns_failure *f)
+static int open_sockets(struct netns_sockets *s, bool have6, struct netns_failure *f)
 {
 	for (int i = 0; i < NETNS_NFLOG; i++) {
-		if (is_v6((enum netns_fd)i) && !have6)
+		if ((is_v6((enum netns_fd)i) && !have6) || (is_capture((enum netns_fd)i) && s->capture == NETNS_LISTEN))
 			continue;
-		fds[i] = open_socket((enum netns_fd)i, capture);
-		if (fds[i] < 0)
-			return fail(f, NETNS_STEP_SOCKET, i, fds[i]);
+		s->fds[i] = open_socket((enum netns_fd)i, s->capture);
+		if (s->fds[i] < 0)
+			return fail(f, NETNS_STEP_SOCKET, i, s->fds[i]);
 	}
 	return 0;
 }
@@ -311,9 +300,8 @@ static int open_nflog(void)
 
 /* --- all of it --- */
 
-/* TPROXY, else redirection; with the log of what is refused where the kernel has one. */
-static int setup_filter(const struct netns_plan *plan, const struct own *own, bool have6, bool log, enum netns_capture *capture,
-			struct netns_failure *f)
+/* TPROXY, else redirection. Return: 0 with s->capture; -errno of the last that was tried. */
+static int setup_filter(const struct netns_plan *plan, const struct own *own, bool have6, bool log, struct netns_sockets *s)
 {
 	struct nft_plan nft = {.ports = plan->ports,
 			       .n_ports = plan->n_ports,
@@ -324,97 +312,170 @@ static int setup_filter(const struct netns_plan *plan, const struct own *own, bo
 			       .own6 = own->v6,
 			       .have6 = have6,
 			       .log = log};
-	int rc = 0;
+	int rc = -ENOENT;
 
-	for (*capture = plan->redirect ? NETNS_REDIRECT : NETNS_TPROXY; *capture <= NETNS_REDIRECT; (*capture)++) {
-		nft.redirect = *capture == NETNS_REDIRECT;
+	for (s->capture = plan->best; s->capture <= NETNS_REDIRECT; s->capture++) {
+		nft.redirect = s->capture == NETNS_REDIRECT;
 		rc = nft_apply(&nft);
 		if (rc == 0)
 			return 0;
 	}
-	return fail(f, NETNS_STEP_FILTER, 0, rc);
+	return rc;
 }
 
-static int send_all(int sock, const int *fds, enum netns_capture capture)
+/* By nf_tables, with the log of what is refused where the kernel has one; else by listeners. */
+static int setup_capture(const struct netns_plan *plan, const struct own *own, bool have6, struct netns_sockets *s,
+			 struct netns_failure *f)
 {
-	struct netns_message msg = {.capture = capture};
-	int present[NETNS_FDS];
+	int *log = &s->fds[NETNS_NFLOG], rc, filter;
+
+	*log = open_nflog();
+	rc = setup_filter(plan, own, have6, *log >= 0, s);
+	if (rc < 0 && *log >= 0) { /* a kernel with the log's socket and without its rule */
+		cleanup_fd_p(log);
+		rc = setup_filter(plan, own, have6, false, s);
+	}
+	if (*log < 0)
+		*log = -1;
+	if (rc == 0)
+		return 0;
+	filter = -rc;
+	s->capture = NETNS_LISTEN;
+	rc = listen_ports(plan, have6, s);
+	if (rc < 0)
+		return fail(f, NETNS_STEP_LISTEN, filter, rc);
+	*log = listen_log();
+	if (*log < 0)
+		*log = -1;
+	return 0;
+}
+
+static int send_all(int sock, const struct netns_sockets *s)
+{
+	struct netns_message msg = {.capture = s->capture, .n_listeners = (uint32_t)s->n_listeners};
+	int present[NETNS_FDS], rc;
 	size_t n = 0;
 
 	for (int i = 0; i < NETNS_FDS; i++) {
-		if (fds[i] < 0)
+		if (s->fds[i] < 0)
 			continue;
 		msg.present |= 1U << i;
-		present[n++] = fds[i];
+		present[n++] = s->fds[i];
 	}
-	return fd_send(sock, &msg, sizeof(msg), present, n);
+	rc = fd_send(sock, &msg, sizeof(msg), present, n);
+	for (size_t i = 0; rc == 0 && i < s->n_listeners; i += n) {
+		n = s->n_listeners - i < FD_SEND_MAX ? s->n_listeners - i : FD_SEND_MAX;
+		rc = fd_send(sock, &msg, sizeof(msg), &s->listeners[i], n);
+	}
+	return rc;
 }
 
-static int setup(const struct netns_plan *plan, int sock, int *fds, struct netns_failure *f)
+static int setup(const struct netns_plan *plan, int sock, struct netns_sockets *s, struct netns_failure *f)
 {
 	struct own own = own_addresses();
-	enum netns_capture capture;
 	bool have6 = false;
 	int rc = netns_loopback_up();
 
 	if (rc < 0)
 		return fail(f, NETNS_STEP_LOOPBACK, 0, rc);
 	rc = setup_routes(&own, &have6, f);
-	if (rc < 0)
-		return rc;
-	fds[NETNS_NFLOG] = open_nflog();
-	if (fds[NETNS_NFLOG] < 0)
-		fds[NETNS_NFLOG] = -1;
-	rc = setup_filter(plan, &own, have6, fds[NETNS_NFLOG] >= 0, &capture, f);
-	if (rc < 0 && fds[NETNS_NFLOG] >= 0) { /* a kernel with the log's socket and without its rule */
-		close(fds[NETNS_NFLOG]);
-		fds[NETNS_NFLOG] = -1;
-		rc = setup_filter(plan, &own, have6, false, &capture, f);
-	}
 	if (rc == 0)
-		rc = open_sockets(fds, have6, capture, f);
+		rc = setup_capture(plan, &own, have6, s, f);
+	if (rc == 0)
+		rc = open_sockets(s, have6, f);
 	if (rc < 0)
 		return rc;
-	rc = send_all(sock, fds, capture);
+	rc = send_all(sock, s);
 	return rc < 0 ? fail(f, NETNS_STEP_SEND, 0, rc) : 0;
+}
+
+static void no_sockets(struct netns_sockets *s)
+{
+	for (int i = 0; i < NETNS_FDS; i++)
+		s->fds[i] = -1;
+	s->n_listeners = 0;
+}
+
+void netns_close(struct netns_sockets *s)
+{
+	for (int i = 0; i < NETNS_FDS; i++)
+		cleanup_fd_p(&s->fds[i]);
+	while (s->n_listeners)
+		close(s->listeners[--s->n_listeners]);
 }
 
 int netns_setup(const struct netns_plan *plan, int sock, struct netns_failure *failure)
 {
-	int fds[NETNS_FDS], rc;
+	struct netns_sockets s;
+	int rc;
 
-	for (int i = 0; i < NETNS_FDS; i++)
-		fds[i] = -1;
-	rc = setup(plan, sock, fds, failure);
-	for (int i = 0; i < NETNS_FDS; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	no_sockets(&s);
+	rc = setup(plan, sock, &s, failure);
+	netns_close(&s);
 	return rc;
 }
 
-int netns_receive(int sock, int *fds, enum netns_capture *capture)
+/* The next message of those that netns_setup sent. n: descriptors that it must have. Return: 0 or -errno. */
+static int receive_part(int sock, struct netns_message *msg, int *fds, size_t *n)
 {
-	int got[NETNS_FDS];
-	struct netns_message msg;
-	size_t n_fds = 0, used = 0;
-	ssize_t n;
+	ssize_t len = fd_recv(sock, msg, sizeof(*msg), fds, FD_SEND_MAX, n);
 
-	for (int i = 0; i < NETNS_FDS; i++)
-		fds[i] = -1;
-	n = fd_recv(sock, &msg, sizeof(msg), got, NETNS_FDS, &n_fds);
-	if (n < 0)
-		return (int)n;
-	if (n == sizeof(msg) && msg.capture <= NETNS_REDIRECT && msg.present < 1U << NETNS_FDS &&
-	    (size_t)__builtin_popcount(msg.present) == n_fds) {
+	if (len < 0)
+		return (int)len;
+	if (len == sizeof(*msg))
+		return 0;
+	for (size_t i = 0; i < *n; i++)
+		close(fds[i]);
+	*n = 0;
+	return len == 0 ? -ENODATA : -EBADMSG;
+}
+
+static int receive_listeners(int sock, struct netns_sockets *out, size_t wanted)
+{
+	while (out->n_listeners < wanted) {
+		struct netns_message msg;
+		int got[FD_SEND_MAX], rc;
+		size_t n;
+
+		rc = receive_part(sock, &msg, got, &n);
+		if (rc < 0)
+			return rc;
+		for (size_t i = 0; i < n; i++) {
+			if (out->n_listeners < wanted)
+				out->listeners[out->n_listeners++] = got[i];
+			else
+				close(got[i]);
+		}
+		if (!n)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+int netns_receive(int sock, struct netns_sockets *out)
+{
+	int got[FD_SEND_MAX], rc;
+	struct netns_message msg;
+	size_t n, used = 0;
+
+	no_sockets(out);
+	rc = receive_part(sock, &msg, got, &n);
+	if (rc < 0)
+		return rc;
+	if (msg.capture < NETNS_CAPTURES && msg.present < 1U << NETNS_FDS && (size_t)__builtin_popcount(msg.present) == n &&
+	    msg.n_listeners <= NETNS_LISTENERS_MAX) {
 		for (int i = 0; i < NETNS_FDS; i++)
 			if (msg.present & 1U << i)
-				fds[i] = got[used++];
-		*capture = (enum netns_capture)msg.capture;
-		return 0;
+				out->fds[i] = got[used++];
+		out->capture = (enum netns_capture)msg.capture;
+		rc = receive_listeners(sock, out, msg.n_listeners);
+		if (rc < 0)
+			netns_close(out);
+		return rc;
 	}
-	for (size_t i = 0; i < n_fds; i++)
+	for (size_t i = 0; i < n; i++)
 		close(got[i]);
-	return n == 0 ? -ENODATA : -EBADMSG;
+	return -EBADMSG;
 }
 
 static const char *const fd_names[NETNS_FDS] = {
@@ -438,9 +499,13 @@ int netns_failure_text(const struct netns_failure *f, int errnum, struct err *e)
 		return err_errno(e, errnum, "the box's network: its own IPv%d address cannot be set", f->object);
 	case NETNS_STEP_ROUTE:
 		return err_errno(e, errnum, "the box's network: its IPv%d route cannot be set", f->object);
-	case NETNS_STEP_FILTER:
-		return err_errno(e, errnum, "the box's network: nf_tables takes neither a tproxy nor a redirect rule; egress.mode = "
-					    "gateway needs one of the kernel modules nft_tproxy and nft_redir (`agentbox doctor`)");
+	case NETNS_STEP_LISTEN:
+		if (errnum == E2BIG)
+			return err_errno(e, f->object, "the box's network: nf_tables takes neither a tproxy nor a redirect rule, and "
+						       "egress.allow opens more than %d ports, for which there can be no listeners; one of the "
+						       "kernel modules nft_tproxy and nft_redir is needed (`agentbox doctor`)",
+					 NETNS_LISTEN_PORTS);
+		return err_errno(e, errnum, "the box's network: no nf_tables, and no listeners in its place");
 	case NETNS_STEP_SEND:
 		return err_errno(e, errnum, "the box's network: its sockets cannot be handed to the gateway");
 	default:

@@ -27,6 +27,20 @@
 #define NETNS_PROXY_PORT 18255 /* on 127.0.0.1 and the own IPv4 address: HTTP proxy and SOCKS 5 */
 #define NETNS_NFLOG_GROUP 7
 
+/*
+ * Nothing is lost between box and gateway, and nothing is to be paced. With the host's own congestion control, where that
+ * is BBR, half of the bulk's time goes into pacing it. Reno is in every kernel, and for everybody (net/ipv4/tcp_cong.c).
+ */
+#define NETNS_CONGESTION_CONTROL "reno"
+
+/* How connections are captured, from the best down. */
+enum netns_capture {
+	NETNS_TPROXY,   /* getsockname(2) of the accepted socket is where the program wanted to go */
+	NETNS_REDIRECT, /* getsockopt(2) SO_ORIGINAL_DST is */
+	NETNS_LISTEN,   /* without nf_tables: a listener a port, see box/listen.h; getsockname(2) is */
+	NETNS_CAPTURES
+};
+
 struct netns_plan {
 	/* What the rules can reach at all; borrowed. */
 	const struct rule_ports *ports; /* sorted, disjoint */
@@ -34,13 +48,7 @@ struct netns_plan {
 	const struct rule *nets; /* address rules */
 	size_t n_nets;
 	bool any_address; /* every address may be reached: a `*` rule, or egress.addresses = real */
-	bool redirect;    /* not by TPROXY, though it may be there; for tests of the other way */
-};
-
-/* How connections are captured, from the best down. */
-enum netns_capture {
-	NETNS_TPROXY,   /* getsockname(2) of the accepted socket is where the program wanted to go */
-	NETNS_REDIRECT, /* getsockopt(2) SO_ORIGINAL_DST is */
+	enum netns_capture best; /* none of those before it, though they may be there; for tests of the others */
 };
 
 /* The sockets that leave the namespace. -1: not there (no IPv6, no NFLOG). */
@@ -52,14 +60,28 @@ enum netns_fd {
 	NETNS_DNS_TCP4,
 	NETNS_DNS_TCP6,
 	NETNS_PROXY,
-	NETNS_NFLOG, /* what was refused early, as nfnetlink_log messages */
+	NETNS_NFLOG, /* what was refused early, as nfnetlink_log messages; with NETNS_LISTEN the packets themselves */
 	NETNS_FDS
 };
 
-/* Sent over a UNIX socket with the descriptors that `present` names, in the order of enum netns_fd. */
+#define NETNS_LISTEN_PORTS 64
+#define NETNS_LISTENERS_MAX (2 * NETNS_LISTEN_PORTS)
+
+struct netns_sockets {
+	int fds[NETNS_FDS];
+	enum netns_capture capture;
+	int listeners[NETNS_LISTENERS_MAX]; /* NETNS_LISTEN: in place of NETNS_TCP4 and NETNS_TCP6 */
+	size_t n_listeners;
+};
+
+/*
+ * Sent over a UNIX socket with the descriptors that `present` names, in the order of enum netns_fd. The listeners follow,
+ * FD_SEND_MAX a message but for the last.
+ */
 struct netns_message {
 	uint32_t present; /* bit N: enum netns_fd N comes along */
 	uint32_t capture; /* enum netns_capture */
+	uint32_t n_listeners;
 };
 
 enum netns_step {
@@ -68,7 +90,7 @@ enum netns_step {
 	NETNS_STEP_NETLINK,  /* a netlink socket */
 	NETNS_STEP_ADDRESS,  /* object: 4 or 6 */
 	NETNS_STEP_ROUTE,    /* object: 4 or 6 */
-	NETNS_STEP_FILTER,   /* nf_tables */
+	NETNS_STEP_LISTEN,   /* the listeners in the place of nf_tables; object: the errno of those */
 	NETNS_STEP_SEND,
 };
 
@@ -93,9 +115,10 @@ int netns_setup(const struct netns_plan *plan, int sock, struct netns_failure *f
 int netns_failure_text(const struct netns_failure *failure, int errnum, struct err *e);
 
 /*
- * Receives what netns_setup sent. fds: NETNS_FDS; -1 where none came; owned by the caller. Return: 0; -errno (EBADMSG:
- * not such a message; ENODATA: the other end is closed).
+ * Receives what netns_setup sent. out: the caller's to close, with netns_close; fds are -1 where none came, and all after a
+ * failure. Return: 0; -errno (EBADMSG: not such a message; ENODATA: the other end is closed).
  */
-int netns_receive(int sock, int *fds, enum netns_capture *capture);
+int netns_receive(int sock, struct netns_sockets *out);
+void netns_close(struct netns_sockets *s);
 
 #endif

@@ -95,16 +95,23 @@ static int probe_overlay(void)
 	return probe_filesystem("overlay", options);
 }
 
-static int probe_gateway(struct netns_failure *failure)
+static int probe_gateway(struct box_probe *out)
 {
 	static const struct rule_ports https = {443, 443};
 	struct netns_plan plan = {.ports = &https, .n_ports = 1};
+	struct netns_sockets s;
 	int pair[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return errno;
-	r = netns_setup(&plan, pair[0], failure);
+	r = netns_setup(&plan, pair[0], &out->gateway);
 	close(pair[0]);
+	if (r == 0)
+		r = netns_receive(pair[1], &s);
+	if (r == 0) {
+		out->capture = s.capture;
+		netns_close(&s);
+	}
 	close(pair[1]);
 	return -r;
 }
@@ -135,7 +142,7 @@ static void probe_steps(int dir, struct box_probe *out)
 		return;
 	r[PROBE_MOUNT_SETATTR] = probe_setattr();
 	r[PROBE_PROC] = probe_proc();
-	r[PROBE_GATEWAY] = probe_gateway(&out->gateway);
+	r[PROBE_GATEWAY] = probe_gateway(out);
 	if (dir >= 0)
 		r[PROBE_OVERLAY] = probe_overlay();
 }

@@ -23,6 +23,7 @@ enum probe_step {
 struct box_probe {
 	int result[PROBE_STEPS]; /* 0, an errno, or PROBE_NOT_TRIED where an earlier step failed */
 	struct netns_failure gateway;
+	enum netns_capture capture; /* where PROBE_GATEWAY succeeded */
 };
 
 /*

@@ -135,7 +135,7 @@ static const struct {
 	{PROBE_MOUNT_SETATTR, "read-only trees", "mount_setattr over the whole tree at once", true},
 	{PROBE_PROC, "/proc", "of the box's own PID namespace", true},
 	{PROBE_OVERLAY, "overlay", "copy-on-write repo, layers in the state directory", false},
-	{PROBE_GATEWAY, "gateway plumbing", "listeners and nf_tables in a network namespace", false},
+	{PROBE_GATEWAY, "gateway plumbing", NULL, false}, /* see doctor_gateway */
 };
 
 static const char *box_mend(enum probe_step step, int errnum)
@@ -163,8 +163,19 @@ static const char *box_mend(enum probe_step step, int errnum)
 
 static void doctor_gateway(struct doctor *d, const struct box_probe *p)
 {
+	static const char *const captures[NETNS_CAPTURES] = {
+		[NETNS_TPROXY] = "listeners and nf_tables in a network namespace",
+		[NETNS_REDIRECT] = "listeners and nf_tables in a network namespace, by redirection, as nft_tproxy is missing",
+		[NETNS_LISTEN] = "a listener a port in a network namespace, 64 at most, as nf_tables is missing; more need modprobe nf_tables "
+				 "nft_tproxy nft_reject as root",
+	};
 	struct err e = {0};
 
+	_Static_assert(NETNS_LISTEN_PORTS == 64, "it is said above");
+	if (p->result[PROBE_GATEWAY] == 0) {
+		doctor_row(d, "gateway plumbing", false, DOCTOR_PRESENT, NULL, "%s", captures[p->capture]);
+		return;
+	}
 	netns_failure_text(&p->gateway, p->result[PROBE_GATEWAY], &e);
 	doctor_row(d, "gateway plumbing", false, DOCTOR_MISSING, "modprobe nf_tables nft_tproxy nft_reject (or nft_redir) as root",
 		   "%s; egress.mode = gateway cannot start", e.msg);
@@ -183,13 +194,13 @@ static void doctor_box(struct doctor *d, int state)
 	for (size_t i = 0; i < sizeof(box_rows) / sizeof(box_rows[0]); i++) {
 		int r = p.result[box_rows[i].step];
 
-		if (r == 0)
+		if (r != PROBE_NOT_TRIED && box_rows[i].step == PROBE_GATEWAY)
+			doctor_gateway(d, &p);
+		else if (r == 0)
 			doctor_row(d, box_rows[i].name, box_rows[i].needed, DOCTOR_PRESENT, NULL, "%s", box_rows[i].present);
 		else if (r == PROBE_NOT_TRIED)
 			doctor_row(d, box_rows[i].name, box_rows[i].needed, DOCTOR_MISSING, NULL, "%s",
 				   failed ? "not tried, as what stands above is missing" : "the attempt did not end");
-		else if (box_rows[i].step == PROBE_GATEWAY)
-			doctor_gateway(d, &p);
 		else
 			doctor_row(d, box_rows[i].name, box_rows[i].needed, DOCTOR_MISSING, box_mend(box_rows[i].step, r), "%s",
 				   strerrordesc_np(r) ?: "?");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the box's network refused before it could come here (linux/netfilter/nfnetlink_log.h): the kernel sends the head
- * of each packet, and each attempt becomes a report.
+ * What the box's network refused before it could come here: the kernel sends the head of each packet (linux/netfilter/
+ * nfnetlink_log.h; without nf_tables packet(7), of all that asks for something), and each attempt becomes a report.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -109,11 +109,49 @@ static void take_packet(struct gateway *g, const struct nlmsghdr *h)
 	}
 }
 
+static void take_messages(struct gateway *g, int len)
+{
+	for (const struct nlmsghdr *h = (const struct nlmsghdr *)g->scratch; NLMSG_OK(h, len); h = NLMSG_NEXT(h, len))
+		if (h->nlmsg_type == (NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET) && h->nlmsg_len >= NLMSG_LENGTH(sizeof(struct nfgenmsg)))
+			take_packet(g, h);
+}
+
+static bool is_own(const struct address *a)
+{
+	static const char *const own[] = {GATEWAY_OWN4, GATEWAY_OWN6, "::1"};
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		uint8_t b[16];
+		struct address addr;
+
+		if (inet_pton(AF_INET, own[i], b) == 1)
+			addr = address_from_v4(b);
+		else if (inet_pton(AF_INET6, own[i], b) == 1)
+			addr = address_from_v6(b);
+		else
+			continue;
+		if (address_eq(&addr, a))
+			return true;
+	}
+	return false;
+}
+
+/* Something that comes to a listener, and is told of by whoever accepts it. */
+static bool is_served(const struct gateway *g, const struct attempted *a)
+{
+	if (a->protocol != IPPROTO_TCP)
+		return false;
+	for (size_t i = 0; i < g->n_listeners; i++)
+		if (g->listener_ports[i] == a->port)
+			return true;
+	return a->port == 53;
+}
+
 void filterlog_event(struct gateway *g)
 {
 	for (int i = 0; i < MESSAGES_A_TURN && !reporter_is_busy(&g->reporter); i++) {
 		ssize_t n = recv(g->nflog.fd, g->scratch, sizeof(g->scratch), MSG_DONTWAIT);
-		int len = (int)n;
+		struct attempted a;
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -123,9 +161,9 @@ void filterlog_event(struct gateway *g)
 		}
 		if (n <= 0)
 			return;
-		for (const struct nlmsghdr *h = (const struct nlmsghdr *)g->scratch; NLMSG_OK(h, len); h = NLMSG_NEXT(h, len))
-			if (h->nlmsg_type == (NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET) &&
-			    h->nlmsg_len >= NLMSG_LENGTH(sizeof(struct nfgenmsg)))
-				take_packet(g, h);
+		if (!g->packets)
+			take_messages(g, (int)n);
+		else if (parse_packet((const uint8_t *)g->scratch, (size_t)n, &a) && !is_own(&a.addr) && !is_served(g, &a))
+			report(g, &a);
 	}
 }

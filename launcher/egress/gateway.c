@@ -240,17 +240,42 @@ static int take_host(struct gateway *g, int socket_fd)
 	return rc ?: watch(g, &g->dns_tcp[0], SOURCE_DNS_LISTENER, fds[GATEWAY_HOST_TCP]);
 }
 
+static int take_listeners(struct gateway *g, const struct gateway_sockets *s)
+{
+	int rc = 0;
+
+	g->listeners = mem_zalloc((s->n_listeners + 1) * sizeof(*g->listeners));
+	g->listener_ports = mem_zalloc((s->n_listeners + 1) * sizeof(*g->listener_ports));
+	for (size_t i = 0; i < s->n_listeners && rc == 0; i++) {
+		struct sockaddr_storage sa;
+		socklen_t len = sizeof(sa);
+		struct address any;
+
+		if (getsockname(s->listeners[i], (struct sockaddr *)&sa, &len) < 0)
+			return -errno;
+		if (!address_from_sockaddr((struct sockaddr *)&sa, &any, &g->listener_ports[i]))
+			return -EBADMSG;
+		rc = watch(g, &g->listeners[i], SOURCE_LISTENER, s->listeners[i]);
+		g->n_listeners = i + 1;
+	}
+	return rc;
+}
+
 static int take_sockets(struct gateway *g, int socket_fd)
 {
-	int fds[GATEWAY_SOCKETS], rc = g->cfg->take_sockets(socket_fd, fds, &g->redirected);
+	struct gateway_sockets s = {.n_listeners = 0};
+	int rc = g->cfg->take_sockets(socket_fd, &s), *fds = s.fds;
 
 	close(socket_fd);
 	if (rc < 0)
 		return rc;
-	if (fds[GATEWAY_TCP4] < 0 || fds[GATEWAY_DNS_UDP4] < 0)
+	if (fds[GATEWAY_DNS_UDP4] < 0 || (fds[GATEWAY_TCP4] < 0 && !s.packets))
 		return -EBADMSG;
+	g->redirected = s.redirected;
+	g->packets = s.packets;
 	rc = watch(g, &g->tcp[0], SOURCE_LISTENER, fds[GATEWAY_TCP4]);
 	rc = rc ?: watch(g, &g->tcp[1], SOURCE_LISTENER, fds[GATEWAY_TCP6]);
+	rc = rc ?: take_listeners(g, &s);
 	rc = rc ?: watch(g, &g->udp[0], SOURCE_DNS_UDP, fds[GATEWAY_DNS_UDP4]);
 	rc = rc ?: watch(g, &g->udp[1], SOURCE_DNS_UDP, fds[GATEWAY_DNS_UDP6]);
 	rc = rc ?: watch(g, &g->dns_tcp[0], SOURCE_DNS_LISTENER, fds[GATEWAY_DNS_TCP4]);
@@ -414,6 +439,8 @@ static void pace(struct gateway *g)
 			rewatch(g, &g->tcp[i], held ? 0 : EPOLLIN);
 			rewatch(g, &g->dns_tcp[i], held ? 0 : EPOLLIN);
 		}
+		for (size_t i = 0; i < g->n_listeners; i++)
+			rewatch(g, &g->listeners[i], held ? 0 : EPOLLIN);
 		rewatch(g, &g->proxy, held ? 0 : EPOLLIN);
 	}
 	g->held = held;
@@ -490,6 +517,8 @@ static void stop(struct gateway *g)
 	reporter_send_counts(&g->reporter, g->now_ms, true);
 	for (size_t i = 0; i < sizeof(listeners) / sizeof(listeners[0]); i++)
 		source_close(listeners[i]);
+	for (size_t i = 0; i < g->n_listeners; i++)
+		source_close(&g->listeners[i]);
 	rewatch(g, &g->report, EPOLLOUT);
 	end = g->now_ms + STOP_FLUSH_MS;
 	for (reporter_flush(&g->reporter); g->reporter.waiting && !g->orphan && g->now_ms < end; reporter_flush(&g->reporter)) {

@@ -56,8 +56,23 @@ int gateway_host_receive(int sock, int fds[GATEWAY_HOST_FDS]);
  */
 int gateway_host_bind(struct address *out, int sockets[2], struct err *e);
 
+#define GATEWAY_LISTENERS_MAX 128
+
+struct gateway_sockets {
+	int fds[GATEWAY_SOCKETS]; /* -1 where there is none */
+	/* Captured by redirection: where a connection wanted to go is its SO_ORIGINAL_DST, and else its own name. */
+	bool redirected;
+	/* Without a filter: listeners at the ports that may be reached, in the place of GATEWAY_TCP4 and GATEWAY_TCP6. */
+	int listeners[GATEWAY_LISTENERS_MAX];
+	size_t n_listeners;
+	bool packets; /* GATEWAY_NFLOG is a packet socket: what asks for something, be it let through or not */
+};
+
 /* `@host` in the box is this address: 198.18.0.1. */
 #define GATEWAY_THIS_HOST4 "198.18.0.1"
+/* The box's own addresses, as box/netns.h has them. */
+#define GATEWAY_OWN4 "198.18.255.254"
+#define GATEWAY_OWN6 "fd00:ab::ffff"
 
 struct gateway_config {
 	bool host;             /* egress.mode = host: take_sockets is not called */
@@ -70,10 +85,9 @@ struct gateway_config {
 	pid_t parent;                   /* whoever this process must not outlive: getpid() before fork */
 	/*
 	 * Waits for the box's sockets (netns_receive, called by the supervisor's adapter; egress does not know box).
-	 * fds: GATEWAY_SOCKETS, -1 where there is none. *redirected: captured by redirection, see enum netns_capture.
 	 * Return: 0 or -errno.
 	 */
-	int (*take_sockets)(int sock, int *fds, bool *redirected);
+	int (*take_sockets)(int sock, struct gateway_sockets *out);
 };
 
 #define GATEWAY_CONNECTIONS_MAX 8192

@@ -169,7 +169,10 @@ TAILQ_HEAD(conn_list, conn);
 struct gateway {
 	const struct gateway_config *cfg;
 	struct policy *policy;
-	bool redirected;
+	bool redirected, packets; /* see struct gateway_sockets */
+	struct source *listeners;
+	uint16_t *listener_ports; /* of each, as it is bound */
+	size_t n_listeners;
 	int epoll;
 	uint64_t now_ms;
 	struct reporter reporter;

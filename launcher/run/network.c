@@ -67,15 +67,22 @@ int network_plan(struct supervisor *s, struct err *e)
 }
 
 /* The box's sockets, for the gateway: egress does not know box. */
-static int take_sockets(int sock, int *fds, bool *redirected)
+static int take_sockets(int sock, struct gateway_sockets *out)
 {
-	enum netns_capture capture;
-	int r;
+	struct netns_sockets s;
+	int r = netns_receive(sock, &s);
 
 	_Static_assert((int)GATEWAY_SOCKETS == (int)NETNS_FDS, "the two lists of sockets are one");
-	r = netns_receive(sock, fds, &capture);
-	*redirected = capture == NETNS_REDIRECT;
-	return r;
+	_Static_assert(sizeof(GATEWAY_OWN4) == sizeof(NETNS_OWN4) && sizeof(GATEWAY_OWN6) == sizeof(NETNS_OWN6), "so are the addresses");
+	_Static_assert(GATEWAY_LISTENERS_MAX == NETNS_LISTENERS_MAX, "so are those of listeners");
+	if (r < 0)
+		return r;
+	memcpy(out->fds, s.fds, sizeof(s.fds));
+	memcpy(out->listeners, s.listeners, sizeof(s.listeners));
+	out->n_listeners = s.n_listeners;
+	out->redirected = s.capture == NETNS_REDIRECT;
+	out->packets = s.capture == NETNS_LISTEN;
+	return 0;
 }
 
 /* The gateway's process: none of the caller's streams, secrets or signal settings. */

@@ -38,7 +38,7 @@ struct rig {
 	int reports;   /* our end */
 	pid_t gateway, box, resolver; /* resolver 0: none yet */
 	int to_box, from_box; /* functions to run in the box, and what they returned */
-	bool redirect;        /* see struct netns_plan */
+	enum netns_capture best; /* see struct netns_plan */
 	bool deaf;            /* rig_run leaves the reports where they are, as a supervisor that is behind does */
 	struct egress_report *kept; /* reports that came during rig_run */
 	size_t n_kept, next_kept;
@@ -143,13 +143,19 @@ static inline void rig_rule(struct val_list *l, const char *text)
 	l->items[l->n++] = (struct val_item){.text = mem_strdup(text), .from = {"rig.ini", (unsigned)l->n + 1}};
 }
 
-static inline int rig_take(int sock, int *fds, bool *redirected)
+static inline int rig_take(int sock, struct gateway_sockets *out)
 {
-	enum netns_capture capture = NETNS_TPROXY;
-	int rc = netns_receive(sock, fds, &capture);
+	struct netns_sockets s;
+	int rc = netns_receive(sock, &s);
 
-	*redirected = capture == NETNS_REDIRECT;
-	return rc;
+	if (rc < 0)
+		return rc;
+	memcpy(out->fds, s.fds, sizeof(s.fds));
+	memcpy(out->listeners, s.listeners, sizeof(s.listeners));
+	out->n_listeners = s.n_listeners;
+	out->redirected = s.capture == NETNS_REDIRECT;
+	out->packets = s.capture == NETNS_LISTEN;
+	return 0;
 }
 
 /* What a supervisor does when it is asked for a resolver. */
@@ -273,7 +279,7 @@ static inline void rig_start(struct rig *r)
 	}
 	policy_reach(r->config.policy, &reach);
 	plan = (struct netns_plan){.ports = reach.ports, .n_ports = reach.n_ports, .nets = reach.nets, .n_nets = reach.n_nets,
-				   .any_address = reach.any_address || !r->config.synthetic, .redirect = r->redirect};
+				   .any_address = reach.any_address || !r->config.synthetic, .best = r->best};
 	r->config.parent = getpid();
 	r->config.take_sockets = rig_take;
 	RIG_MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, reports) == 0);

@@ -543,9 +543,12 @@ static void test_denied(void **state)
 	rig_stop(&r);
 }
 
+static bool listening; /* NETNS_LISTEN: an address that no rule names is refused after it was accepted */
+
 static int box_address_rules(void *arg)
 {
 	int fd;
+	char c;
 
 	(void)arg;
 	CHECK(echo_works(connect_addr(SERVER, 7), 1000));
@@ -554,7 +557,9 @@ static int box_address_rules(void *arg)
 	CHECK(echo_works(connect_addr("10.9.0.1", 7), 1000));
 	CHECK(echo_works(connect_name("private.test", 7), 1000)); /* the address rule opens it to the name */
 	CHECK(echo_works(connect_name(POLICY_THIS_HOST, 7), 1000));
-	CHECK((fd = connect_addr("203.0.113.2", 7)) < 0 && errno == ECONNREFUSED);
+	fd = connect_addr("203.0.113.2", 7);
+	CHECK(listening ? fd >= 0 && read(fd, &c, 1) < 0 && errno == ECONNRESET : fd < 0 && errno == ECONNREFUSED);
+	CHECK((fd = connect_addr(SERVER, 8)) < 0 && errno == ECONNREFUSED);
 	CHECK(dns_ask("a.test", 1).rcode == 3);
 	return 0;
 }
@@ -562,8 +567,10 @@ static int box_address_rules(void *arg)
 static void test_address_rules(void **state)
 {
 	(void)state;
-	for (int redirect = 0; redirect < 2; redirect++) {
-		struct rig r = {.reports = -1, .redirect = redirect};
+	for (enum netns_capture best = NETNS_TPROXY; best < NETNS_CAPTURES; best++) {
+		struct rig r = {.reports = -1, .best = best};
+
+		listening = best == NETNS_LISTEN;
 
 		begin(&r, SERVER ":7 [2001:db8::/32]:7 10.9.0.0/16:7 private.test:7 @host:7", "");
 		rig_start(&r);
