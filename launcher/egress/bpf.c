@@ -413,7 +413,7 @@ void bpf_filter_close(struct bpf_filter *f)
 
 static int not_built(struct err *e)
 {
-	return err_set(e, ENOTSUP, "this agentbox was built without eBPF (libbpf-dev, clang and bpftool were not there)");
+	return err_set(e, ENOTSUP, "this agentbox was built without eBPF (clang and libbpf-dev were not there)");
 }
 
 int bpf_filter_possible(struct err *e)
