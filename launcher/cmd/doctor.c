@@ -347,6 +347,8 @@ static void doctor_host_network(struct doctor *d)
 	else if (!h.v2_group)
 		doctor_row(d, "host network", false, DOCTOR_MISSING, "mount a cgroup v2 tree (/sys/fs/cgroup/unified will do)",
 			   "egress.mode = host is refused: no cgroup v2 group to attach to");
+	else if (bpf_host_try(&e) < 0)
+		doctor_row(d, "host network", false, DOCTOR_MISSING, "use mode = gateway", "egress.mode = host is refused: %s", e.msg);
 	else
 		doctor_row(d, "host network", false, DOCTOR_PRESENT, NULL, "egress.mode = host, under eBPF filters");
 }

@@ -440,6 +440,11 @@ int bpf_host_load(struct bpf_filter *f, const struct bpf_host_config *config, st
 	return not_built(e);
 }
 
+int bpf_host_try(struct err *e)
+{
+	return not_built(e);
+}
+
 bool bpf_host_usage(const struct bpf_filter *f, struct host_usage *out)
 {
 	(void)f;

@@ -71,6 +71,9 @@ struct bpf_host_config {
 /* The same for egress.mode = host: the programs of host.bpf.c, with the maps that the name server writes to. */
 int bpf_host_load(struct bpf_filter *f, const struct bpf_host_config *config, struct err *e);
 
+/* Loads them and lets them go again, for doctor. Return: 0 or -errno. */
+int bpf_host_try(struct err *e);
+
 /* What went over the network. Return: false where it cannot be read. */
 bool bpf_host_usage(const struct bpf_filter *f, struct host_usage *out);
 

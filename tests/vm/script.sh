@@ -69,6 +69,13 @@ if ! grep -q 'built without eBPF' /bin/agentbox; then
 	agentbox log --json last | grep '"type":"egress.connect"' | grep '"via":"ebpf"' | grep '"comm":"nc"\|"comm":"busybox"' |
 		grep -q '"address":"203.0.113.9"'
 	ok "eBPF: and is in the log, with the process"
+	# Without Landlock's scopes the abstract sockets of the host's network would be open.
+	agentbox run -q -s egress.mode=host -- touch /tmp/ran 2>/tmp/out
+	is "$?/$(reason)$(ls /tmp/ran 2>/dev/null)" 125/refused "mode = host is refused on this kernel, before anything runs"
+	grep -q 'abstract UNIX sockets.*Landlock.*has no scopes' /tmp/out
+	ok "and says why"
+	agentbox doctor | grep -q '^missing  host network'
+	ok "and so does doctor"
 fi
 
 # An unprivileged user. No delegation: what is asked and cannot be bounded is said, or refused.
