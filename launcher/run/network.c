@@ -477,11 +477,12 @@ int network_report(struct supervisor *s, struct err *e)
 		if (r == -EAGAIN)
 			return 0;
 		if (r == -EBADMSG)
-			r = err_set(e, EBADMSG, "the egress gateway sent a report that makes no sense");
-		else if (r == 0)
+			return err_set(e, EBADMSG, "the egress gateway sent a report that makes no sense");
+		if (r < 0)
+			return err_errno(e, -r, "the egress gateway's reports cannot be read");
+		if (r == 0)
 			return on_gone(s, e);
-		else if (r > 0)
-			r = on_report(s, &report, e);
+		r = on_report(s, &report, e);
 		if (r < 0)
 			return r;
 	}

@@ -14,12 +14,12 @@ leaks() {
 	is "$status" 0 '(the binary with the leak sanitizer runs)' || return
 	LEAK=1 outside "$T/lsan" show -p default
 	like "$err" 'LeakSanitizer: 10000 byte' '(a leak is seen)'
-	for words in 'true' 'false' '--allow @host:9 true' '-s workspace.repo-mode=write -s filesystem.deny=README true' '--input README:x true' \
+	for words in 'true' 'false' '--allow @host:9 true' '-s egress.mode=host --allow @host:9 getent hosts host.agentbox.internal' '-s workspace.repo-mode=write -s filesystem.deny=README true' '--input README:x true' \
 		'--memory 64M -s limits.processes=20 true' '--timeout 300ms sleep 9' 'no-such-command' '--bind /nosuch /x true' \
 		'-s no.such=1 true' '--allow a..b true' '--chdir /nosuch true' '--dry-run true' '-s syscalls.policy=strict true'; do
 		# shellcheck disable=SC2086 # words
 		outside "$T/lsan" run $words
-		like "$status" '^(0|1|124|125|127)$' "run $words: ends as it should ($status)"
+		like "$status" '^(0|1|2|124|125|127)$' "run $words: ends as it should ($status)"
 		unlike "$err" 'Sanitizer' "run $words: nothing is lost"
 	done
 	for words in 'log last' 'log last --verify' 'log last --json' 'ps --all' 'doctor' 'doctor --json' 'check default' 'show -p default' 'show --keys' \
