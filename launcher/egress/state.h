@@ -215,11 +215,11 @@ void gateway_hold(struct gateway *g);
 /* One more is about to be accepted. Return: false where it has to wait. */
 bool gateway_may_accept(struct gateway *g);
 
+enum pump_result { PUMP_WAIT, PUMP_MORE, PUMP_DONE, PUMP_SOURCE_RESET, PUMP_SINK_RESET, PUMP_LIMIT, PUMP_ENDED };
+
 /* --- conn.c --- */
-void conn_accept(struct gateway *g, struct source *listener);
 void conn_event(struct gateway *g, struct conn *c, struct attempt *a, uint32_t events);
 void conn_turn(struct gateway *g, struct conn *c); /* its turn in the ready list */
-void conn_resolved(struct gateway *g, struct conn *c);
 void conn_timer(struct gateway *g, struct conn *c, enum timer_kind kind);
 void conn_free(struct gateway *g, struct conn *c);
 /* Ends it. reset_*: that side gets a reset instead of an end. Reported where it was opened. */
@@ -233,10 +233,31 @@ void conn_stop(struct gateway *g, struct conn *c);
 /* Says no, in the client's protocol where that can be, and reports it. seen: the name in the stream, or NULL. */
 void conn_deny(struct gateway *g, struct conn *c, struct verdict v, const char *seen);
 void conn_deny_reason(struct gateway *g, struct conn *c, enum verdict_reason reason, const char *seen);
+const char *conn_name(const struct conn *c); /* "" for a bare address */
+
+/* For connect.c. Frees it at the end of the turn. */
+void conn_bury(struct gateway *g, struct conn *c, bool reset_client, bool reset_server);
+/* The report of what was decided; errnum: with EGRESS_UNREACHED. */
+void conn_report(struct gateway *g, struct conn *c, enum egress_outcome outcome, const struct verdict *v, const char *seen,
+		 int errnum);
+void conn_stop_waiting(struct conn *c);
+/* No address of it answered. */
+void conn_unreached(struct gateway *g, struct conn *c, int errnum);
+/* Both sides are there, and what the filter must see first was seen: bytes may go. */
+void conn_maybe_relay(struct gateway *g, struct conn *c);
+/* Return: false where the connection has ended with it. */
+bool conn_take_result(struct gateway *g, struct conn *c, int direction, enum pump_result result);
+
+/* --- connect.c --- */
+void conn_accept(struct gateway *g, struct source *listener);
+void conn_resolved(struct gateway *g, struct conn *c);
 /* Where it goes is known: decide, resolve, connect. */
 void conn_open_name(struct gateway *g, struct conn *c, const char *name);
 void conn_open_address(struct gateway *g, struct conn *c, const struct address *addr);
-const char *conn_name(const struct conn *c); /* "" for a bare address */
+/* The next addresses are tried; when none is left it is unreached. */
+void conn_connect_next(struct gateway *g, struct conn *c);
+/* That attempt is the server's side now. */
+void conn_connected(struct gateway *g, struct conn *c, struct attempt *a);
 
 /* --- inspect.c --- */
 /* Which filter the connection needs, by port and verdict. */
@@ -263,7 +284,6 @@ void answer_yes(struct conn *c);
 bool proxy_run(struct gateway *g, struct conn *c);
 
 /* --- relay.c --- */
-enum pump_result { PUMP_WAIT, PUMP_MORE, PUMP_DONE, PUMP_SOURCE_RESET, PUMP_SINK_RESET, PUMP_LIMIT, PUMP_ENDED };
 enum pump_result relay_pump(struct gateway *g, struct conn *c, int direction);
 /* Only writes what is ready. */
 enum pump_result relay_flush(struct conn *c, int direction);
