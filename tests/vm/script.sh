@@ -99,6 +99,38 @@ EOF
 is "$(sh /tmp/delegated 2>/tmp/out | tail -n 1)" 137 "user: limits hold in a delegated tree"
 [ ! -s /tmp/out ] || sed 's/^/# /' /tmp/out
 
+# The gateway, on this kernel with all its modules, then without nft_tproxy, then without nf_tables.
+mkdir /tmp/www
+echo served >/tmp/www/file
+busybox ifconfig lo up
+busybox httpd -p 127.0.0.1:8080 -h /tmp/www
+# To @host by its address: busybox's wget, linked statically, finds no name here.
+echo "printf 'GET /file HTTP/1.0\r\n\r\n' | busybox nc -w 5 198.18.0.1 8080" >/tmp/fetch
+gateway() { # gateway NAME HOW: HOW is what doctor says
+	agentbox doctor | grep 'gateway plumbing' | grep -q "$2"
+	ok "$1: doctor says how"
+	is "$(agentbox run -q --allow @host:8080 -s egress.ebpf=off --ro-bind /tmp/fetch /workspace/input/fetch -- sh /workspace/input/fetch 2>&1 | tail -n 1)" served "$1: a page through the gateway"
+	is "$(as_user 'agentbox run -q --allow @host:8080 --ro-bind /tmp/fetch /workspace/input/fetch -- sh /workspace/input/fetch' | tail -n 1)" served "$1: and for a user"
+	is "$(agentbox run -q --allow @host:8080 -s egress.ebpf=off -- busybox nc -w 3 203.0.113.9 443 2>&1 </dev/null | grep -c refused)" 1 \
+		"$1: a connection is refused"
+	agentbox log --json last | grep '"type":"egress.connect"' | grep '"via":"filter"' | grep -q '"address":"203.0.113.9"'
+	ok "$1: and is in the log"
+}
+unload() { # unload PATTERN: the modules, and what stands on them
+	i=0
+	while lsmod | grep -Eq "^$1" && [ $i -lt 50 ]; do
+		lsmod | awk -v p="^$1" '$1 ~ p {print $1}' | while read -r m; do rmmod "$m" 2>/dev/null; done
+		sleep 0.1 # networks of boxes that ended hold them for a moment
+		i=$((i + 1))
+	done
+	find /lib/modules -name '*.ko*' | grep -E "/$1[^/]*$" | while read -r m; do rm "$m"; done
+}
+gateway "nftables" "listeners and nf_tables in a network namespace$"
+unload nft_tproxy
+gateway "no nft_tproxy" "by redirection"
+unload '(nft_|nf_tables|nfnetlink)'
+gateway "no nf_tables" "a listener a port"
+
 agentbox doctor >/tmp/out
 ok "doctor finds all that a box needs"
 if [ -e /test/systemd ]; then
