@@ -115,6 +115,22 @@ leftovers() {
 	ok $? 'case 14: outside it stays (the probe sees it)'
 	kill -KILL "$(sleeper "$m")"
 
+	# Pid 1 looks whether it is alone when the command has ended: orphans that go on dying are no reason to go on looking.
+	start=$(now_ms)
+	run -- python3 -c 'import os
+for i in range(4):
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            if os.fork() == 0:
+                os.fork(); os._exit(0)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0] > 0: pass
+            except ChildProcessError: pass
+os._exit(9)'
+	is "$status" 9 'orphans without end: the status'
+	cmp_ok $(($(now_ms) - start)) -lt 5000 'orphans without end: do not keep the box'
+
 	m=$(mark)
 	run -- sh -c "setsid sleep $m & sleep 0.2"
 	is "$status" 0 'case 15: setsid'
