@@ -166,13 +166,23 @@ static void put_value(struct rule_msg *r, int attr, const void *value, int len)
 	end(r->b, r->m, a);
 }
 
-static void compare(struct rule_msg *r, const void *value, int len)
+static void compare_by(struct rule_msg *r, uint32_t op, const void *value, int len)
 {
 	expr(r, "cmp");
 	put_be32(r->b, r->m, NFTA_CMP_SREG, NFT_REG_1);
-	put_be32(r->b, r->m, NFTA_CMP_OP, NFT_CMP_EQ);
+	put_be32(r->b, r->m, NFTA_CMP_OP, op);
 	put_value(r, NFTA_CMP_DATA, value, len);
 	expr_end(r);
+}
+
+static void compare(struct rule_msg *r, const void *value, int len)
+{
+	compare_by(r, NFT_CMP_EQ, value, len);
+}
+
+static void differ(struct rule_msg *r, const void *value, int len)
+{
+	compare_by(r, NFT_CMP_NEQ, value, len);
 }
 
 static void meta_is(struct rule_msg *r, uint32_t key, uint8_t value)
@@ -528,15 +538,28 @@ static void add_refusals(struct batch *b, const struct nft_plan *p)
 	rule_end(&r);
 }
 
-static void tproxy(struct batch *b, bool v6)
+/*
+ * All TCP but to the box's own addresses and to DNS. In one rule a family, and not after rules that accept those: the kernel
+ * takes a microsecond and more for each expression, and a start waits for that.
+ */
+static void tproxy(struct batch *b, const struct nft_plan *p, bool v6)
 {
 	struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
-	uint16_t port = htons(NETNS_CAPTURE_PORT);
+	uint16_t port = htons(NETNS_CAPTURE_PORT), dns = htons(53);
+	uint8_t loopback_net = 127;
 	struct rule_msg r;
 
 	rule_begin(&r, b, CHAIN_CAPTURE);
-	meta_is(&r, NFT_META_NFPROTO, v6 ? NFPROTO_IPV6 : NFPROTO_IPV4);
-	meta_is(&r, NFT_META_L4PROTO, IPPROTO_TCP);
+	load_daddr(&r, v6);
+	differ(&r, v6 ? (const void *)&p->own6 : (const void *)&p->own4, v6 ? 16 : 4);
+	if (v6) {
+		differ(&r, &in6addr_loopback, 16);
+	} else {
+		payload(&r, NFT_PAYLOAD_NETWORK_HEADER, 16, 1);
+		differ(&r, &loopback_net, 1);
+	}
+	load_dport(&r, IPPROTO_TCP);
+	differ(&r, &dns, 2);
 	immediate(&r, NFT_REG_1, v6 ? (const void *)&in6addr_loopback : (const void *)&loopback, v6 ? 16 : 4);
 	immediate(&r, NFT_REG_2, &port, 2);
 	expr(&r, "tproxy");
@@ -568,15 +591,15 @@ static void add_capture(struct batch *b, const struct nft_plan *p)
 		add_chain(b, CHAIN_CAPTURE, "nat", NF_INET_LOCAL_OUT, PRIORITY_REDIRECT);
 	else
 		add_chain(b, CHAIN_CAPTURE, "filter", NF_INET_PRE_ROUTING, PRIORITY_CAPTURE);
-	pass_own(b, p, CHAIN_CAPTURE);
-	pass_dns(b, CHAIN_CAPTURE, IPPROTO_TCP);
 	if (p->redirect) {
+		pass_own(b, p, CHAIN_CAPTURE);
+		pass_dns(b, CHAIN_CAPTURE, IPPROTO_TCP);
 		redirect(b);
 		return;
 	}
-	tproxy(b, false);
+	tproxy(b, p, false);
 	if (p->have6)
-		tproxy(b, true);
+		tproxy(b, p, true);
 }
 
 /* --- sending --- */

@@ -493,14 +493,33 @@ static bool is_done(const struct gateway *g)
 	return true;
 }
 
+/* The supervisor is behind: nothing but its socket is waited for. */
+static void flush_last(struct gateway *g)
+{
+	struct source *const others[] = {&g->tcp[0], &g->tcp[1], &g->udp[0], &g->udp[1], &g->dns_tcp[0], &g->dns_tcp[1],
+					 &g->proxy, &g->nflog, &g->resolver, &g->own};
+	uint64_t end = g->now_ms + STOP_FLUSH_MS;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		source_close(others[i]);
+	for (size_t i = 0; i < g->n_listeners; i++)
+		source_close(&g->listeners[i]);
+	rewatch(g, &g->report, EPOLLOUT);
+	for (; g->reporter.waiting && !g->orphan && g->now_ms < end; reporter_flush(&g->reporter)) {
+		struct epoll_event e;
+
+		if (epoll_wait(g->epoll, &e, 1, (int)(end - g->now_ms)) > 0 && e.events & EPOLLHUP)
+			break;
+		g->now_ms = clock_ms();
+	}
+}
+
 /*
  * The box is gone, and what its last programs sent and asked for may be on its way yet: that is taken in and passed on.
  * Then all ends, and everything that is to be said is.
  */
 static void stop(struct gateway *g)
 {
-	struct source *const listeners[] = {&g->tcp[0], &g->tcp[1], &g->udp[0], &g->udp[1], &g->dns_tcp[0], &g->dns_tcp[1],
-					    &g->proxy, &g->nflog, &g->resolver, &g->own};
 	uint64_t end = g->now_ms + STOP_MS;
 	struct conn *c, *next;
 
@@ -515,19 +534,9 @@ static void stop(struct gateway *g)
 		conn_stop(g, c);
 	}
 	reporter_send_counts(&g->reporter, g->now_ms, true);
-	for (size_t i = 0; i < sizeof(listeners) / sizeof(listeners[0]); i++)
-		source_close(listeners[i]);
-	for (size_t i = 0; i < g->n_listeners; i++)
-		source_close(&g->listeners[i]);
-	rewatch(g, &g->report, EPOLLOUT);
-	end = g->now_ms + STOP_FLUSH_MS;
-	for (reporter_flush(&g->reporter); g->reporter.waiting && !g->orphan && g->now_ms < end; reporter_flush(&g->reporter)) {
-		struct epoll_event e;
-
-		if (epoll_wait(g->epoll, &e, 1, (int)(end - g->now_ms)) > 0 && e.events & EPOLLHUP)
-			break;
-		g->now_ms = clock_ms();
-	}
+	reporter_flush(&g->reporter);
+	if (g->reporter.waiting)
+		flush_last(g);
 	reporter_free(&g->reporter);
 }
 
@@ -586,7 +595,7 @@ int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 	while (!g->stop)
 		turn(g, timeout_ms(g));
 	stop(g);
-	/* The supervisor need not wait for the rest of our end. */
+	/* The supervisor need not wait for the rest of our end: the kernel closes all else. */
 	source_close(&g->report);
 	if (g->orphan)
 		keep_walls(g);
