@@ -60,7 +60,7 @@ $(BUILD)/%.o: %.c config.mk Makefile
 
 # The eBPF programs, where configure found what builds them. They need the kernel's exported headers alone.
 ifeq ($(HAVE_BPF),yes)
-$(BUILD)/%.bpf.o: launcher/egress/%.bpf.c launcher/egress/bpfshared.h launcher/egress/hostshared.h config.mk Makefile
+$(BUILD)/%.bpf.o: launcher/egress/%.bpf.c launcher/egress/bpfshared.h launcher/egress/bpfflags.h launcher/egress/hostshared.h config.mk Makefile
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<

@@ -47,6 +47,8 @@ static int make_constant(const struct bpf_host_config *config, const struct bpf_
 	struct host_config c = {.name_server = given_key(&config->name_server),
 				.deny_host = rules->deny_host,
 				.ring_bytes = RING_BYTES,
+				.rules = rules->allows,
+				.denies = rules->denies,
 				.max_bytes = config->max_bytes};
 
 	return bpf_map_make_constant(&c, sizeof(c));

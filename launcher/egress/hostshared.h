@@ -31,7 +31,7 @@ struct host_usage {
 
 /* Who opened or last connected a socket, as a packet has no process; and where it was told to send last. */
 struct host_owner {
-	struct host_address to;
+	__u64 to[2];
 	char comm[16];
 	__u32 pid;
 	__u32 port;
@@ -42,6 +42,7 @@ struct host_config {
 	struct host_address name_server; /* the run's own, at port 53 */
 	__u32 deny_host;                 /* the set of ports that `deny = @host` closes; 0: none */
 	__u32 ring_bytes;
+	__u32 rules, denies;             /* is there a rule that allows an address, one that denies? */
 	__u64 max_bytes;                 /* both ways together; 0: no limit */
 };
 

@@ -69,6 +69,20 @@ addresses() {
 	is "$(grep ': ok$' <<<"$out")" '' 'deny = @host wins over address rules'
 	is "$(logged egress.connect verdict=deny address=198.51.100.7 'reason=a deny rule names it' rule=--set)" 1 'and the event has the rule'
 
+	# Translated by the host: both ends must be allowed.
+	printf 'table ip translate {\n chain o {\n type nat hook output priority -100;\n ip daddr 203.0.113.77 dnat to 203.0.113.10;\n }\n}\n' |
+		nft -f -
+	outside curl -sS -m 3 http://203.0.113.77/
+	is "$out" 'hello 203.0.113.77' '(an address that the host translates)'
+	run "${H[@]}" --allow 203.0.113.77:80 -- curl -sS -m 2 http://203.0.113.77/
+	is "$out" '' 'what it becomes must be allowed'
+	is "$(logged egress.connect verdict=deny address=203.0.113.10 port=80 comm=curl)" "$(logged egress.connect)" 'and is what the log has'
+	run "${H[@]}" --allow 203.0.113.10:80 -- curl -sS -m 2 http://203.0.113.77/
+	is "$out" '' 'and what it was'
+	run "${H[@]}" --allow 203.0.113.77:80 --allow 203.0.113.10:80 -- curl -sS -m 2 http://203.0.113.77/
+	is "$out" 'hello 203.0.113.77' 'with both it is reached'
+	nft delete table ip translate
+
 	# An address that comes up during the run is this host's own from then on.
 	background -q "${H[@]}" --allow '*:80' -- sh -c 'curl -sS http://203.0.113.30/ && echo 1; for i in $(seq 100); do
 		curl -sS -m 1 http://203.0.113.30/ >/dev/null 2>&1 || break; sleep 0.05; done; echo "closed $i"'
