@@ -21,7 +21,7 @@
 
 #include "base/banned.h"
 
-#define OWN_MAX 4096
+#define OWN_MAX 8192 /* with broadcast addresses */
 #define OWN_TRIES 10
 #define OWN_WAIT_MS 200 /* for a part of the answer, which the kernel makes at once */
 
@@ -139,6 +139,9 @@ int own_read(struct gateway *g)
 		rc = send(g->own.fd, &ask, sizeof(ask), 0) < 0 ? -errno : read_dump(g, &l);
 		/* A dump that was given up half-way is going on in the kernel: -EBUSY until it is read to its end. */
 	} while ((rc == -ENOBUFS || rc == -EBUSY || rc == -EAGAIN) && ++tries < OWN_TRIES);
+	/* Those beyond would be open to names. */
+	if (rc == 0 && l.n >= OWN_MAX)
+		rc = -EOVERFLOW;
 	if (rc == 0) {
 		policy_set_own(g->policy, l.v, l.n);
 		g->have_public6 = false;

@@ -523,7 +523,7 @@ int network_finish(struct supervisor *s, struct err *e)
 
 	if (r < 0 || !s->network.unsaid)
 		return r;
-	snprintf(text, sizeof(text), "%llu more questions and refused connections are not in the log",
+	snprintf(text, sizeof(text), "%llu more questions and connections are not in the log",
 		 (unsigned long long)s->network.unsaid);
 	s->network.unsaid = 0;
 	return error_event(s, -1, -1, text, e);

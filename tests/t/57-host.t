@@ -106,13 +106,16 @@ attacks() {
 	local mark
 
 	mark=$RANDOM
-	run "${H[@]}" --allow web.test --allow 203.0.113.10:443 -- python3 hostattack.py elsewhere,routes
+	run "${H[@]}" --allow web.test --allow 203.0.113.10:443 --allow '[2001:db8::10]:443' -- \
+		python3 hostattack.py elsewhere,routes
 	is "$(grep ': ok$' <<<"$out")" '' 'no way of sending leads elsewhere'
 	is "$(grep -c 'Operation not permitted$' <<<"$out")" "$(wc -l <<<"$out")" 'the caller is told so at once'
 	is "$(logged egress.connect verdict=allow address=203.0.113.20) $(logged egress.connect verdict=allow address=2001:db8::20)" '0 0' \
 		'nothing was let through'
 	outside python3 hostattack.py elsewhere
 	is "$(grep -v ': ok$' <<<"$out")" '' '(outside each of them comes through)'
+	outside python3 hostattack.py routes
+	is "$(grep -v ': timeout$' <<<"$out")" '' '(outside what is routed by its source is sent, and nobody answers)'
 	run "${H[@]}" --allow web.test -- python3 attack.py sockets raw
 	is "$(grep ': ok$' <<<"$out" | grep -vx 'udp web.test: ok')" '' 'A9: likewise'
 
@@ -154,7 +157,7 @@ listening() {
 
 # What cannot hold is refused, before anything runs.
 refused() {
-	local what
+	local what i
 
 	for what in '-s egress.ebpf=off' '-s limits.cgroup=off' '-s syscalls.policy=off' '-s syscalls.allow=@socket-families' \
 		'-s egress.max-connections=5' '-s egress.inspect=yes' '-s filesystem.write=/sys/fs/cgroup'; do
@@ -177,6 +180,13 @@ s.bind(("0.0.0.0", 53)); print("up", flush=True); time.sleep(30)' >"$T/53" &
 	is "$status $(ls ran 2>/dev/null)" '125 ' 'refused: another name server at all addresses'
 	like "$err" 'port 53 of the loopback' 'in words'
 	own_kill
+	# More addresses of this host than are looked at would be open to names.
+	for i in $(seq 33); do seq -f "addr add 100.$((63 + i)).%g.1/32 dev lo" 0 250; done | ip -batch -
+	run -q "${H[@]}" --allow web.test -- touch ran
+	is "$status $(ls ran 2>/dev/null)" '125 ' 'refused: more than 8,192 addresses of this host'
+	run -q --allow web.test -- touch ran
+	is "$status $(ls ran 2>/dev/null)" '125 ' 'with the gateway too'
+	for i in $(seq 33); do seq -f "addr del 100.$((63 + i)).%g.1/32 dev lo" 0 250; done | ip -batch -
 	printf '[egress]\nmode = host\nconnect-timeout = 5s\nmax-connections = 5\n' >p.ini
 	capture "$AB" check ./p.ini
 	like "$status $out" '^1 .*p.ini:4: .*max-connections' 'check: a bound that cannot hold is a fault'
