@@ -23,6 +23,7 @@
 #include "base/banned.h"
 
 #define FINISH_MS 4000
+#define EXIT_MS 1000
 /*
  * Events of one run about names asked for, and about connections that did not come about. The box can cause both without
  * end, and only what is allowed is bounded by what is served.
@@ -510,6 +511,7 @@ static int end_gateway(struct supervisor *s, struct err *e)
 	}
 	if (n->report >= 0) {
 		cleanup_fd_p(&n->report);
+		end_process(&n->pidfd);
 		if (r == 0)
 			r = error_event(s, -1, -1, "the last reports did not come in time; the log lacks connections and their ends", e);
 	}
@@ -562,6 +564,9 @@ void network_free(struct supervisor *s)
 {
 	struct network *n = &s->network;
 
+	/* One that has said all and closed its end is on its way out. */
+	if (n->pidfd >= 0 && n->finishing)
+		poll(&(struct pollfd){.fd = n->pidfd, .events = POLLIN}, 1, EXIT_MS);
 	end_process(&n->pidfd);
 	end_process(&n->resolver_pidfd);
 	cleanup_fd_p(&n->report);
