@@ -6,6 +6,7 @@
 #include <linux/audit.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -42,6 +43,21 @@ static int check_fd(int fd, const char *what, struct err *e)
 	return 0;
 }
 
+/*
+ * A network socket is one of the network that it was opened in: connect(2) with AF_UNSPEC and once more leads anywhere from
+ * there, whatever the box's own network is. One that is kept by --keep-fd was asked for.
+ */
+static int check_stream(int fd, const char *what, struct err *e)
+{
+	int domain = AF_UNIX;
+	socklen_t len = sizeof(domain);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 || domain == AF_UNIX)
+		return 0;
+	return err_set(e, EPERM, "%s is a network socket: the box could connect it to somewhere else, past the rules; put a pipe between "
+		       "(cat | agentbox run ... | cat)", what);
+}
+
 static int add_descriptors(struct plan *plan, const struct run_request *req, struct err *e)
 {
 	static const char *const standard[] = {"standard input", "standard output", "standard error"};
@@ -49,6 +65,8 @@ static int add_descriptors(struct plan *plan, const struct run_request *req, str
 	for (int fd = 0; fd <= 2; fd++) {
 		int r = check_fd(fd, standard[fd], e);
 
+		if (r == 0)
+			r = check_stream(fd, standard[fd], e);
 		if (r < 0)
 			return r;
 	}

@@ -96,8 +96,6 @@ static int check_descriptors(const struct plan *plan, struct err *e)
 {
 	int r = 0;
 
-	for (int fd = 0; fd <= 2 && r == 0; fd++)
-		r = check_descriptor(fd, e);
 	for (size_t i = 0; i < plan->n_keep_fds && r == 0; i++)
 		r = check_descriptor(plan->keep_fds[i], e);
 	return r;

@@ -11,8 +11,8 @@
 #include "box/plan.h"
 
 /*
- * Is all of that in the plan, and nothing that leads past the filters: no network socket that is inherited (the filters of
- * the group count where it was opened), no writable tree of control groups? Return: 0; -ENOTSUP or -EPERM with `e`.
+ * Is all of that in the plan, and nothing that leads past the filters: no network socket that is kept (the filters of the
+ * group count where it was opened), no writable tree of control groups? Return: 0; -ENOTSUP or -EPERM with `e`.
  */
 int hostnet_check(const struct plan *plan, struct err *e);
 

@@ -153,6 +153,22 @@ missing() {
 	is "$status $(test -e "$T/ran" && echo ran)" '125 ' 'case 64: a mode that cannot be enforced is refused'
 	outside unshare -U -r sh -c 'echo 0 >/proc/sys/user/max_net_namespaces && exec "$0" run --allow web.test -- touch ran' "$AB"
 	is "$status $(test -e ran && echo ran)" '125 ' 'case 64: no network namespace to be had: nothing runs'
+	# A socket of the host's network is one wherever it is used, and can be connected to something else.
+	cat >again.py <<-'PY'
+		import ctypes, socket
+		s = socket.socket(fileno=0)
+		assert ctypes.CDLL(None).connect(0, bytes(16), 16) == 0
+		s.connect(("203.0.113.20", 80))
+		s.sendall(b"GET / HTTP/1.1\r\nHost: again\r\n\r\n")
+		print(s.recv(12).decode())
+	PY
+	timeout 20 python3 again.py 0<>/dev/tcp/127.0.0.1/8090 >"$T/out"
+	is "$(cat "$T/out")" 'HTTP/1.1 200' '(outside, standard input can be connected anew)'
+	for mode in none gateway; do
+		timeout 20 "$AB" run -q -s egress.mode=$mode -- sh -c 'touch ran; python3 again.py' 0<>/dev/tcp/127.0.0.1/8090 >"$T/out" 2>"$T/err"
+		is "$? $(cat "$T/out" && ls ran 2>/dev/null)" '125 ' "mode = $mode: a network socket as standard input is refused"
+		like "$(cat "$T/err")" 'standard input is a network socket' 'in words'
+	done
 	# Each gateway needs descriptors and processes; without them it cannot start.
 	outside bash -c 'ulimit -n 8; exec "$0" run --allow web.test -- touch ran' "$AB"
 	is "$status $(test -e ran && echo ran)" '125 ' 'case 64: a gateway that cannot start: nothing runs'
