@@ -63,11 +63,15 @@ ifeq ($(HAVE_BPF),yes)
 $(BUILD)/%.bpf.o: launcher/egress/%.bpf.c launcher/egress/bpfshared.h launcher/egress/bpfflags.h launcher/egress/hostshared.h config.mk Makefile
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -Wall -Werror -Ilauncher $(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
+	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -g -ffile-prefix-map=$(CURDIR)=. -fdebug-compilation-dir=. -Wall -Werror -Ilauncher \
+		$(BPF_CFLAGS) $(BPF_ARCH_CFLAGS) -c -o $@ $<
 
-$(BUILD)/launcher/egress/bpf.o: $(BUILD)/egress.bpf.o
-$(BUILD)/launcher/egress/bpfhost.o: $(BUILD)/host.bpf.o
-ALL_CPPFLAGS += -DEGRESS_BPF_OBJECT='"$(BUILD)/egress.bpf.o"' -DHOST_BPF_OBJECT='"$(BUILD)/host.bpf.o"'
+$(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
+	$(say) SKEL $@
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf >$@
+
+$(BUILD)/launcher/egress/bpf.o: $(BUILD)/egress.skel.h
+$(BUILD)/launcher/egress/bpfhost.o: $(BUILD)/host.skel.h
 endif
 
 # Where Debian has asm/types.h, which clang -target bpf does not look into.

@@ -312,7 +312,7 @@ static void doctor_bpf(struct doctor *d)
 	int r = bpf_filter_possible(&e);
 
 	if (r == -ENOTSUP) {
-		doctor_row(d, "ebpf", false, DOCTOR_MISSING, "install clang and libbpf-dev, and configure again", "%s", e.msg);
+		doctor_row(d, "ebpf", false, DOCTOR_MISSING, "install libbpf-dev, clang and bpftool, and configure again", "%s", e.msg);
 		return;
 	}
 	if (r < 0) {

@@ -9,16 +9,16 @@
 
 #ifdef HAVE_BPF
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <linux/bpf.h>
-#include <linux/btf.h>
 #include <linux/capability.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "egress/bpfload.h"
+#include "egress.skel.h" /* by bpftool; its calls are of bpflib.h */
 
 #include "base/banned.h"
 
@@ -26,22 +26,6 @@
 #define FIRST_USER_NAMESPACE 0xEFFFFFFDU
 /* RFC 4291, 2.5.5.2. */
 #define V4_MAPPED "\0\0\0\0\0\0\0\0\0\0\xff\xff"
-#define INSNS_MAX 2048
-
-/* egress.bpf.o. */
-__asm__(".pushsection .rodata.egress_bpf, \"a\"\n"
-	".balign 8\n"
-	"egress_bpf_object:\n"
-	".incbin \"" EGRESS_BPF_OBJECT "\"\n"
-	".popsection\n");
-extern const char egress_bpf_object[] __attribute__((visibility("hidden")));
-
-int sys_bpf(int command, union bpf_attr *attr)
-{
-	long r = syscall(SYS_bpf, command, attr, sizeof(*attr));
-
-	return r < 0 ? -errno : (int)r;
-}
 
 int bpf_filter_possible(struct err *e)
 {
@@ -62,76 +46,13 @@ int bpf_filter_possible(struct err *e)
 
 /* --- maps --- */
 
-int bpf_map_put(int map, const void *key, const void *value)
-{
-	union bpf_attr attr = {.map_fd = (uint32_t)map, .key = (uintptr_t)key, .value = (uintptr_t)value};
-
-	return sys_bpf(BPF_MAP_UPDATE_ELEM, &attr);
-}
-
-int bpf_map_make(const char *name, enum bpf_map_type type, size_t key, size_t value, size_t entries, unsigned flags)
-{
-	union bpf_attr attr = {.map_type = type,
-			       .key_size = (uint32_t)key,
-			       .value_size = (uint32_t)value,
-			       .max_entries = (uint32_t)entries,
-			       .map_flags = flags};
-
-	snprintf(attr.map_name, sizeof(attr.map_name), "%s", name);
-	return sys_bpf(BPF_MAP_CREATE, &attr);
-}
-
-/* A socket's storage has to say what it holds (Documentation/bpf/map_sk_storage.rst): an int, and an array of numbers. */
-int bpf_map_make_storage(size_t bytes)
-{
-	enum { INT = 1, NUMBER, NUMBERS };
-	const struct {
-		struct btf_header head;
-		struct btf_type integer;
-		__u32 integer_is;
-		struct btf_type number;
-		__u32 number_is;
-		struct btf_type numbers;
-		struct btf_array numbers_are;
-		char names[9];
-	} types = {
-		.head = {.magic = BTF_MAGIC,
-			 .version = BTF_VERSION,
-			 .hdr_len = sizeof(struct btf_header),
-			 .type_len = 3 * sizeof(struct btf_type) + 2 * sizeof(__u32) + sizeof(struct btf_array),
-			 .str_off = 3 * sizeof(struct btf_type) + 2 * sizeof(__u32) + sizeof(struct btf_array),
-			 .str_len = sizeof(types.names)},
-		.integer = {.name_off = 1, .info = BTF_KIND_INT << 24, .size = 4},
-		.integer_is = BTF_INT_SIGNED << 24 | 32,
-		.number = {.name_off = 5, .info = BTF_KIND_INT << 24, .size = 8},
-		.number_is = 64,
-		.numbers = {.info = BTF_KIND_ARRAY << 24},
-		.numbers_are = {.type = NUMBER, .index_type = INT, .nelems = (__u32)(bytes / 8)},
-		.names = "\0int\0u64",
-	};
-	union bpf_attr load = {.btf = (uintptr_t)&types, .btf_size = offsetof(__typeof__(types), names) + sizeof(types.names)};
-	union bpf_attr attr = {.map_type = BPF_MAP_TYPE_SK_STORAGE,
-			       .key_size = 4,
-			       .value_size = (__u32)bytes,
-			       .map_flags = BPF_F_NO_PREALLOC,
-			       .map_name = "owners",
-			       .btf_key_type_id = INT,
-			       .btf_value_type_id = NUMBERS};
-	cleanup_fd int btf = sys_bpf(BPF_BTF_LOAD, &load);
-
-	if (btf < 0)
-		return btf;
-	attr.btf_fd = (uint32_t)btf;
-	return sys_bpf(BPF_MAP_CREATE, &attr);
-}
-
 int bpf_fill(int nodes, int ports, const struct bpf_rules *rules)
 {
 	uint8_t there = 1;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < rules->n_ports; i++)
-		r = bpf_map_put(ports, &rules->ports[i], &there);
+		r = bpf_map_update_elem(ports, &rules->ports[i], &there, BPF_ANY);
 	for (size_t i = 0; r == 0 && i < rules->n_nodes; i++) {
 		const struct bpf_rules_node *node = &rules->nodes[i];
 		struct bpf_key key = {.prefix = node->prefix};
@@ -145,7 +66,7 @@ int bpf_fill(int nodes, int ports, const struct bpf_rules *rules)
 			/* The special range of mapped addresses: here they are IPv4's. */
 			continue;
 		}
-		r = bpf_map_put(nodes, &key, &node->value);
+		r = bpf_map_update_elem(nodes, &key, &node->value, BPF_ANY);
 	}
 	return r;
 }
@@ -158,24 +79,11 @@ static uint32_t v4_of(const struct address *a)
 	return word;
 }
 
-int bpf_map_make_constant(const void *value, size_t bytes)
+/* What .rodata holds is constant to the verifier, and a map's size is fixed when it is made: before the load. */
+static int configure(struct egress_bpf *skel, const struct bpf_filter_config *config, const struct bpf_rules *rules)
 {
-	cleanup_fd int map = bpf_map_make("config", BPF_MAP_TYPE_ARRAY, 4, bytes, 1, BPF_F_RDONLY_PROG);
-	union bpf_attr freeze = {.map_fd = (uint32_t)map};
-	uint32_t zero = 0;
+	struct bpf_config *c = (struct bpf_config *)&skel->rodata->config;
 	int r;
-
-	if (map < 0)
-		return map;
-	r = bpf_map_put(map, &zero, value);
-	if (r == 0)
-		r = sys_bpf(BPF_MAP_FREEZE, &freeze);
-	return r < 0 ? r : steal_fd(&map);
-}
-
-static int map_make_config(const struct bpf_filter_config *config, const struct bpf_rules *rules)
-{
-	struct bpf_config value = {0}, *c = &value;
 
 	c->own4 = v4_of(&config->own4);
 	memcpy(c->own6, config->own6.b, 16);
@@ -189,7 +97,8 @@ static int map_make_config(const struct bpf_filter_config *config, const struct 
 	c->capture_port = config->capture_port;
 	c->rules = rules->allows;
 	c->denies = rules->denies;
-	return bpf_map_make_constant(c, sizeof(*c));
+	r = bpf_map__set_max_entries(skel->maps.ports, rules->n_ports ? (uint32_t)rules->n_ports : 1);
+	return r == 0 ? bpf_map__set_max_entries(skel->maps.nodes, (uint32_t)rules->n_nodes) : r;
 }
 
 /* --- the ring: linux/bpf.h, "BPF ring buffer"; Documentation/bpf/ringbuf.rst --- */
@@ -255,79 +164,39 @@ uint64_t bpf_filter_lost(const struct bpf_filter *f)
 {
 	uint32_t zero = 0;
 	uint64_t count = 0;
-	union bpf_attr attr = {.map_fd = (uint32_t)f->lost, .key = (uintptr_t)&zero, .value = (uintptr_t)&count};
 
-	return f->lost >= 0 && sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr) == 0 ? count : 0;
+	return f->lost >= 0 && bpf_map_lookup_elem(f->lost, &zero, &count) == 0 ? count : 0;
 }
 
 /* --- programs --- */
 
-static const struct bpf_program programs[] = {
-	{"egress_connect4", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_CONNECT},
-	{"egress_connect6", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET6_CONNECT},
-	{"egress_sendmsg4", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_UDP4_SENDMSG},
-	{"egress_sendmsg6", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_UDP6_SENDMSG},
-	{"egress_sock_create", BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET_SOCK_CREATE},
-	{"egress_packet", BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS},
-};
-
-#define PROGRAMS ((int)(sizeof(programs) / sizeof(programs[0])))
-
-static int load_program(const void *object, const struct bpf_program *program, const struct bpf_object_map *maps, size_t n_maps)
+static void destroy(void *object)
 {
-	static const char license[] = "Dual BSD/GPL"; /* as in egress.bpf.c and host.bpf.c */
-	struct bpf_insn insns[INSNS_MAX];
-	union bpf_attr attr = {.prog_type = program->type,
-			       .expected_attach_type = program->attach,
-			       .insns = (uintptr_t)insns,
-			       .license = (uintptr_t)license};
-	int n = bpf_object_program(object, program->name, maps, n_maps, insns, INSNS_MAX);
-
-	if (n < 0)
-		return n;
-	attr.insn_cnt = (uint32_t)n;
-	snprintf(attr.prog_name, sizeof(attr.prog_name), "%s", program->name);
-	return sys_bpf(BPF_PROG_LOAD, &attr);
+	egress_bpf__destroy(object);
 }
 
-int bpf_programs_load(struct bpf_filter *f, const void *object, const struct bpf_program *kinds, int n,
-		      const struct bpf_object_map *maps, size_t n_maps)
+static int load(struct bpf_filter *f, const struct bpf_filter_config *config, const struct bpf_rules *rules)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < n_maps; i++)
-		if (maps[i].fd < 0)
-			return maps[i].fd;
-	f->kinds = kinds;
-	f->n_programs = n;
-	for (int i = 0; r >= 0 && i < n; i++) {
-		r = load_program(object, &kinds[i], maps, n_maps);
-		f->programs[i] = r < 0 ? -1 : r;
-	}
-	return r < 0 ? r : 0;
-}
-
-static int load_all(struct bpf_filter *f, const struct bpf_filter_config *config, const struct bpf_rules *rules)
-{
-	cleanup_fd int nodes = bpf_map_make("nodes", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct bpf_key), sizeof(struct bpf_node),
-					rules->n_nodes, BPF_F_NO_PREALLOC);
-	cleanup_fd int ports = bpf_map_make("ports", BPF_MAP_TYPE_LPM_TRIE, sizeof(struct bpf_key_port), 1,
-					rules->n_ports ? rules->n_ports : 1, BPF_F_NO_PREALLOC);
-	cleanup_fd int owners = bpf_map_make_storage(sizeof(struct bpf_owner)), constant = map_make_config(config, rules);
-	struct bpf_object_map maps[6];
+	struct egress_bpf *skel = egress_bpf__open();
 	int r;
 
-	f->ring = bpf_map_make("ring", BPF_MAP_TYPE_RINGBUF, 0, 0, BPF_RING_BYTES, 0);
-	f->lost = bpf_map_make("lost", BPF_MAP_TYPE_ARRAY, 4, 8, 1, 0);
-	maps[0] = (struct bpf_object_map){"nodes", nodes, false};
-	maps[1] = (struct bpf_object_map){"ports", ports, false};
-	maps[2] = (struct bpf_object_map){"owners", owners, false};
-	maps[3] = (struct bpf_object_map){"config", constant, true};
-	maps[4] = (struct bpf_object_map){"ring", f->ring, false};
-	maps[5] = (struct bpf_object_map){"lost", f->lost, false};
-	r = bpf_programs_load(f, egress_bpf_object, programs, PROGRAMS, maps, 6);
+	if (!skel)
+		return -errno;
+	f->object = skel;
+	f->destroy = destroy;
+	f->skeleton = skel->skeleton;
+	r = configure(skel, config, rules);
+	if (r == 0)
+		r = egress_bpf__load(skel);
+	if (r < 0)
+		return r;
+	f->ring = bpf_map__fd(skel->maps.ring);
+	f->lost = bpf_map__fd(skel->maps.lost);
+	r = bpf_ring_map(f, BPF_RING_BYTES);
 	/* Without rules that allow something, or deny @host, the programs do not look into them. */
-	return r < 0 || !(rules->allows || rules->deny_host) ? r : bpf_fill(nodes, ports, rules);
+	if (r < 0 || !(rules->allows || rules->deny_host))
+		return r;
+	return bpf_fill(bpf_map__fd(skel->maps.nodes), bpf_map__fd(skel->maps.ports), rules);
 }
 
 int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config, struct err *e)
@@ -336,10 +205,10 @@ int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config
 	struct bpf_rules rules;
 	int r = bpf_rules_compile(config->policy, config->any_address, &rules, e);
 
+	if (r == 0)
+		r = bpf_library_open(e);
 	if (r == 0) {
-		r = load_all(&new, config, &rules);
-		if (r == 0)
-			r = bpf_ring_map(&new, BPF_RING_BYTES);
+		r = load(&new, config, &rules);
 		if (r < 0)
 			err_errno(e, -r, "eBPF filters: the kernel does not load the programs");
 	}
@@ -353,16 +222,13 @@ int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config
 
 int bpf_filter_attach(struct bpf_filter *f, int cgroup, struct err *e)
 {
-	for (int i = 0; i < f->n_programs; i++) {
-		union bpf_attr attr = {.link_create = {.prog_fd = (uint32_t)f->programs[i],
-						       .target_fd = (uint32_t)cgroup,
-						       .attach_type = f->kinds[i].attach}};
-		int r = sys_bpf(BPF_LINK_CREATE, &attr); /* O_CLOEXEC, as every descriptor of bpf(2) */
+	for (int i = 0; i < f->skeleton->prog_cnt; i++) {
+		const struct bpf_prog_skeleton *p = &f->skeleton->progs[i];
 
-		if (r < 0)
-			return err_errno(e, -r, "eBPF filters: they cannot be attached to the run's control group");
-		f->links[i] = r;
-		cleanup_fd_p(&f->programs[i]);
+		*p->link = bpf_program__attach_cgroup(*p->prog, cgroup);
+		if (!*p->link)
+			return err_errno(e, errno, "eBPF filters: they cannot be attached to the run's control group");
+		f->links[i] = bpf_link__fd(*p->link);
 	}
 	return 0;
 }
@@ -390,21 +256,13 @@ void bpf_filter_close(struct bpf_filter *f)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	for (int i = 0; i < BPF_FILTER_PROGRAMS; i++) {
-		cleanup_fd_p(&f->links[i]);
-		cleanup_fd_p(&f->programs[i]);
-	}
 	if (f->consumer)
 		munmap(f->consumer, page);
 	if (f->producer)
 		munmap(f->producer, page + 2 * f->ring_bytes);
-	f->consumer = f->producer = NULL;
-	cleanup_fd_p(&f->ring);
-	cleanup_fd_p(&f->lost);
-	cleanup_fd_p(&f->given);
-	cleanup_fd_p(&f->own);
-	cleanup_fd_p(&f->ports);
-	cleanup_fd_p(&f->usage);
+	if (f->destroy)
+		f->destroy(f->object); /* and its links, and maps */
+	*f = BPF_FILTER_NONE;
 }
 
 #else /* !HAVE_BPF */
@@ -413,7 +271,7 @@ void bpf_filter_close(struct bpf_filter *f)
 
 static int not_built(struct err *e)
 {
-	return err_set(e, ENOTSUP, "this agentbox was built without eBPF (clang and libbpf-dev were not there)");
+	return err_set(e, ENOTSUP, "this agentbox was built without eBPF (libbpf-dev, clang and bpftool were not there)");
 }
 
 int bpf_filter_possible(struct err *e)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The eBPF programs of egress.bpf.c: loaded, attached to a run's control group by links, and what they tell. Nothing
- * is pinned: with the last descriptor of this process all of it is gone.
+ * The eBPF programs of egress.bpf.c: loaded by libbpf, attached to a run's control group by links, and what they tell.
+ * Nothing is pinned: with the last descriptor of this process all of it is gone.
  */
 #ifndef AGENTBOX_EGRESS_BPF_H
 #define AGENTBOX_EGRESS_BPF_H
@@ -18,12 +18,12 @@
 
 #define BPF_FILTER_PROGRAMS 9 /* of mode = host; beside the gateway there are six */
 
-struct bpf_program;
+struct bpf_object_skeleton;
 
 struct bpf_filter {
-	const struct bpf_program *kinds;   /* of n_programs; static */
-	int n_programs;
-	int programs[BPF_FILTER_PROGRAMS]; /* loaded and not attached; -1: none */
+	void *object;                      /* libbpf's, with all that follows; NULL: none */
+	void (*destroy)(void *object);
+	struct bpf_object_skeleton *skeleton;
 	int links[BPF_FILTER_PROGRAMS];    /* -1: not attached */
 	int ring, lost;                    /* maps; the ring's is for epoll (EPOLLIN) */
 	void *consumer, *producer;         /* of the ring, mapped; NULL: not */
@@ -32,9 +32,9 @@ struct bpf_filter {
 };
 
 /* Nothing is loaded. What bpf_filter_close takes. */
-#define BPF_FILTER_NONE                                                                                                      \
-	((struct bpf_filter){.programs = {-1, -1, -1, -1, -1, -1, -1, -1, -1}, .links = {-1, -1, -1, -1, -1, -1, -1, -1, -1}, \
-			     .ring = -1, .lost = -1, .given = -1, .own = -1, .ports = -1, .usage = -1})
+#define BPF_FILTER_NONE                                                                                                   \
+	((struct bpf_filter){.links = {-1, -1, -1, -1, -1, -1, -1, -1, -1}, .ring = -1, .lost = -1, .given = -1, .own = -1, \
+			     .ports = -1, .usage = -1})
 
 struct bpf_filter_config {
 	const struct policy *policy;

@@ -54,7 +54,7 @@ struct bpf_record {
 	char comm[16];
 };
 
-/* Who opened or last connected a socket. Three numbers of 64 bits, as the loader tells the kernel. */
+/* Who opened or last connected a socket. */
 struct bpf_owner {
 	__u64 comm[2];
 	__u64 pid;

@@ -28,11 +28,9 @@
 #define TCP_SYN 0x02
 #define TCP_ACK 0x10
 
-/* The maps are made by bpf.c, which has their sizes and flags: here they are what clang needs to name them. */
-
 const volatile struct bpf_config config = {};
 
-/* Of both families: IPv4 as it is mapped into IPv6. */
+/* Of both families: IPv4 as it is mapped into IPv6. bpf.c sets the sizes of the two. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, 1);

@@ -18,6 +18,10 @@
 /* Open addressing, half full with GIVEN_MAX. */
 #define PLACES (2 * GIVEN_MAX)
 
+/*
+ * bpf(2) by itself and not through libbpf: this is in the gateway, which is forked before the supervisor opens the library and
+ * may open no file when it is confined. Its seccomp filter has these two commands and no other.
+ */
 static int map_call(int command, int map, const void *key, const void *value)
 {
 	union bpf_attr attr;

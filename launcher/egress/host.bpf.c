@@ -26,7 +26,7 @@
 #define TCP_SYN 0x02
 #define TCP_ACK 0x10
 
-/* The maps are made by bpfhost.c, which has their sizes and flags: here they are what clang needs to name them. */
+/* bpfhost.c sets the sizes of those that are 1 here, and no array. */
 
 const volatile struct host_config config = {};
 

@@ -10,7 +10,14 @@ for need in qemu-system-x86_64 cpio depmod busybox; do
 	fi
 done
 export PATH=$PATH:/sbin:/usr/sbin
-# The binary under test; the kernel is kept between runs. And systemd with D-Bus, where they are installed.
+# The binary under test, and libbpf where it is built with eBPF; the kernel is kept between runs.
+files=()
+for lib in /usr/lib/*/libbpf.so.1 /usr/lib64/libbpf.so.1; do
+	if [ -e "$lib" ] && [ -e "${BUILD:?}/egress.skel.h" ]; then
+		files=("$lib")
+	fi
+done
+# And systemd with D-Bus, where they are installed.
 systemd=$here/vm/systemd.sh
 for need in /lib/systemd/systemd /usr/bin/systemd-run /lib/systemd/system/dbus.service /usr/lib/systemd/user/dbus.service \
 	/usr/share/dbus-1/system.d/org.freedesktop.systemd1.conf; do
@@ -23,4 +30,4 @@ if ! grep -q 'libsystemd\.so\.0' "${AGENTBOX:?}"; then
 	systemd= # built without it
 fi
 export SYSTEMD=$systemd
-exec "$here/vm/boot" "${BUILD:?}/vm" "$here/vm/script.sh" 2>&1
+exec "$here/vm/boot" "${BUILD:?}/vm" "$here/vm/script.sh" ${files[@]+"${files[@]}"} 2>&1
