@@ -20,7 +20,7 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"profile_file", "string?", "file that it was read from"},
 		{"profile_sha256", "string", "SHA-256 of the effective profile as `agentbox show` prints it"},
 		{"argv", "array", "the command and its arguments"},
-		{"cwd", "string", "where it starts, as a path in the box"},
+		{"cwd", "string?", "where it starts, as a path in the box; none where the run was refused before that was known"},
 		{"repo", "string?", "the project, as a path on the host"},
 		{"repo_commit", "string?", "the git commit that the project's HEAD names"},
 		{"kernel", "string", "release of the host's kernel"},

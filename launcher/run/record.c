@@ -59,6 +59,17 @@ static json_t *mechanism(bool in_force, const char *why)
 	return m;
 }
 
+/* Of a run without a box: what was planned, if it came to that, is in force nowhere. */
+static json_t *no_mechanisms(void)
+{
+	static const char *const names[] = {"seccomp", "landlock", "network", "nested-namespaces-off", "ebpf", "cgroup", "rlimits"};
+	json_t *all = json_object();
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		json_object_set_new(all, names[i], mechanism(false, "there was no box"));
+	return all;
+}
+
 static json_t *mechanisms(const struct supervisor *s)
 {
 	const struct landlock_plan *l = &s->plan.landlock;
@@ -121,7 +132,7 @@ static json_t *start_fields(const struct supervisor *s)
 	json_object_set_new(fields, "repo_commit", text_or_null(commit));
 	json_object_set_new(fields, "kernel", json_string(host.release));
 	json_object_set_new(fields, "uid", json_integer(s->host.uid));
-	json_object_set_new(fields, "mechanisms", mechanisms(s));
+	json_object_set_new(fields, "mechanisms", s->init ? mechanisms(s) : no_mechanisms());
 	return fields;
 }
 
@@ -351,11 +362,14 @@ int record_end(struct supervisor *s, struct err *e)
 	}
 	/* "Ended" is said when nothing is left. */
 	loop_reap_init(s);
+	/* The status is the one that we end with: a record with a gap is not that of a run that went well. */
+	if (first < 0 && s->status == 0)
+		s->status = 125;
 	json_object_set_new(end, "reason", json_string(reason_name(s->reason)));
 	outcome_fields(s, end);
 	json_object_set_new(end, "status", json_integer(s->status));
-	if (s->error.msg[0])
-		json_object_set_new(end, "message", event_text_z(s->error.msg));
+	if (s->error.msg[0] || first < 0)
+		json_object_set_new(end, "message", event_text_z(s->error.msg[0] ? s->error.msg : e->msg));
 	json_object_set_new(end, "wall_ms", json_integer((json_int_t)(since_start_us(s) / 1000)));
 	json_object_set_new(end, "user_ms", json_integer((json_int_t)(s->exited.user_us / 1000)));
 	json_object_set_new(end, "system_ms", json_integer((json_int_t)(s->exited.system_us / 1000)));

@@ -201,7 +201,7 @@ for i in range(300):
 ended_as() { is "$status $(event run.end reason) $(run_field reason)" "$1 $2 $2" "reason: $2"; }
 
 reasons() {
-	local id
+	local id run_log
 
 	run -- sh -c 'exit 0'
 	ended_as 0 exited
@@ -229,6 +229,9 @@ reasons() {
 	run --ro-bind /no/such /workspace/scratch/x -- true
 	ended_as 125 refused
 	like "$(event run.end message)" '/no/such' 'with a message'
+	run_log=$("$AB" log last --verify)
+	like "$run_log" 'chain whole' 'and a valid record, though much was not known yet'
+	is "$(event run.start mechanisms.seccomp.in_force)" false 'in which nothing is said to be in force'
 	background -- sh -c 'echo up; exec sleep 30'
 	until_true 5 grep -q up "$T/out"
 	capture "$AB" stop last
