@@ -41,34 +41,44 @@ bool root_etc_is_shown(const char *name)
 
 /*
  * One name of a host directory at the same place in the box: a directory or file read-only, a symbolic link as itself.
- * What is not there, or is neither, is left out.
+ * What is not there, or is neither, is left out; what cannot be looked at is an error, as the box would be another.
  */
-static void add_host_name(struct plan *plan, const char *dir, const char *name, const char *box_dir)
+static int add_host_name(struct plan *plan, const char *dir, const char *name, const char *box_dir, struct err *e)
 {
 	cleanup_free char *path = path_join(dir, name);
 	struct mount_step *s;
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return;
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(e, errno, "%s", path);
 	if (S_ISLNK(st.st_mode)) {
 		char target[PATH_MAX];
 		ssize_t n = readlink(path, target, sizeof(target) - 1);
 
-		if (n <= 0)
-			return;
+		if (n < 0)
+			return err_errno(e, errno, "%s", path);
 		target[n] = '\0';
 		s = plan_add(plan, MOUNT_SYMLINK, path_join(box_dir, name), built_in);
 		s->source = mem_strdup(target);
-		return;
+		return 0;
 	}
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-		return;
+		return 0;
 	s = plan_add(plan, MOUNT_BIND, path_join(box_dir, name), built_in);
 	s->source = mem_strdup(path);
 	s->flags = MOUNT_RO | MOUNT_NODEV;
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
+	return 0;
+}
+
+static int add_host_names(struct plan *plan, const char *dir, const char *const *names, const char *box_dir, struct err *e)
+{
+	int r = 0;
+
+	for (const char *const *n = names; r == 0 && *n; n++)
+		r = add_host_name(plan, dir, *n, box_dir, e);
+	return r;
 }
 
 static void add_dir(struct plan *plan, const char *dest, mode_t mode)
@@ -174,7 +184,7 @@ static void add_proc(struct plan *plan)
 
 		if (proc_covers[i].root_only && plan->host_uid != 0)
 			continue;
-		if (access(host, F_OK) < 0)
+		if (access(host, F_OK) < 0 && errno == ENOENT) /* for any other reason: pid 1 sees what is there */
 			continue;
 		plan_add(plan, proc_covers[i].op, path_join("/proc", proc_covers[i].name), built_in)->flags = MOUNT_OPTIONAL;
 	}
@@ -217,13 +227,13 @@ static int add_other_root(struct plan *plan, const struct profile *profile, cons
 	cleanup_free char *etc = NULL;
 	cleanup_dir DIR *dir = NULL;
 	struct dirent *d;
-	struct stat st;
 	size_t n = 0;
+	int r;
 
 	dir = opendir(root);
 	if (!dir)
 		return err_errno(e, errno, "filesystem.root: %s", root);
-	while ((d = readdir(dir))) {
+	while ((errno = 0, d = readdir(dir))) {
 		const char *const *name = own;
 
 		while (*name && !str_eq(*name, d->d_name))
@@ -232,14 +242,17 @@ static int add_other_root(struct plan *plan, const struct profile *profile, cons
 			continue;
 		if (++n > 256)
 			return err_set(e, E2BIG, "filesystem.root: %s has over 256 entries; name the root of a system", root);
-		add_host_name(plan, root, d->d_name, "/");
+		r = add_host_name(plan, root, d->d_name, "/", e);
+		if (r < 0)
+			return err_prefix(e, "filesystem.root");
 	}
+	if (errno)
+		return err_errno(e, errno, "filesystem.root: %s", root);
 	etc = path_join(root, "etc");
 	add_dir(plan, "/etc", 0755);
-	if (stat(etc, &st) == 0 && S_ISDIR(st.st_mode)) {
-		for (const char *const *name = etc_names; *name; name++)
-			add_host_name(plan, etc, *name, "/etc");
-	}
+	r = add_host_names(plan, etc, etc_names, "/etc", e);
+	if (r < 0)
+		return err_prefix(e, "filesystem.root");
 	own_files(plan, profile, "/etc");
 	return 0;
 }
@@ -250,11 +263,10 @@ int root_add(struct plan *plan, const struct profile *profile, struct err *e)
 	int r = 0;
 
 	if (str_eq(root, "host")) {
-		for (const char *const *d = system_dirs; *d; d++)
-			add_host_name(plan, "/", *d, "/");
+		r = add_host_names(plan, "/", system_dirs, "/", e);
 		add_dir(plan, "/etc", 0755);
-		for (const char *const *n = etc_names; *n; n++)
-			add_host_name(plan, "/etc", *n, "/etc");
+		if (r == 0)
+			r = add_host_names(plan, "/etc", etc_names, "/etc", e);
 		own_files(plan, profile, "/etc");
 	} else if (str_eq(root, "empty")) {
 		add_dir(plan, "/etc", 0755);
