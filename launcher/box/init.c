@@ -57,7 +57,10 @@ static struct start_failure command_prepare(const struct child_config *config, i
 		return f;
 	umask(config->umask);
 	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0) {
+		f.errnum = errno;
+		return f;
+	}
 	/* Last: from here on every call is the command's. */
 	f.phase = PHASE_SECCOMP;
 	if (!plan->seccomp.notify)
@@ -92,15 +95,18 @@ static pid_t command_start(const struct child_config *config, int tty, volatile 
 
 /*
  * Every disposition as a fresh process has it: the caller may have ignored SIGPIPE. By the kernel's own call, as glibc's
- * refuses the two signals that it keeps for itself (32, 33), which are inherited all the same. SIGKILL and SIGSTOP fail.
+ * refuses the two signals that it keeps for itself (32, 33), which are inherited all the same. SIGKILL and SIGSTOP have no
+ * other. Return: 0 or -errno.
  */
-static void reset_signals(void)
+static int reset_signals(void)
 {
 	/* The kernel's struct sigaction: handler, flags, restorer, mask; all zero is SIG_DFL. */
 	static const uint64_t standard[4];
 
 	for (int sig = 1; sig < _NSIG; sig++)
-		syscall(SYS_rt_sigaction, sig, standard, NULL, sizeof(uint64_t));
+		if (syscall(SYS_rt_sigaction, sig, standard, NULL, sizeof(uint64_t)) < 0 && sig != SIGKILL && sig != SIGSTOP)
+			return -errno;
+	return 0;
 }
 
 /*
@@ -165,8 +171,11 @@ static void reap(const struct child_config *config, pid_t command)
 
 		if (pid == command)
 			report_exit(config, status, &ru);
-		if (pid <= 0)
+		if (pid == 0)
 			return;
+		/* The command is there until it is reaped here: whatever the error, we would wait for it without end. */
+		if (pid < 0 && errno != EINTR)
+			child_exit(125);
 	}
 }
 
@@ -189,11 +198,13 @@ void init_main(const struct child_config *config, int tty)
 	pid_t command;
 	int r;
 
-	reset_signals();
+	r = reset_signals();
 	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, NULL);
-	pfds[1].fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
-	r = pfds[1].fd < 0 ? -errno : wait_for_go(config);
+	if (r == 0 && sigprocmask(SIG_SETMASK, &all, NULL) < 0)
+		r = -errno;
+	pfds[1].fd = r < 0 ? -1 : signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (r == 0)
+		r = pfds[1].fd < 0 ? -errno : wait_for_go(config);
 	environ = config->plan->env.v;
 	command = r < 0 ? r : command_start(config, tty, &failure);
 	if (command < 0) {
