@@ -461,6 +461,10 @@ static int turn(struct gateway *g, int timeout)
 	struct conn *c;
 	int n;
 
+	/* Before the wait: the first report of all, that the gateway is ready, may have found no room too. */
+	if (g->reporter.waiting != g->writing)
+		rewatch(g, &g->report, EPOLLIN | (g->reporter.waiting ? EPOLLOUT : 0));
+	g->writing = g->reporter.waiting;
 	n = epoll_wait(g->epoll, events, EVENTS_A_TURN, timeout);
 	g->now_ms = clock_ms();
 	refill_accepts(g);
@@ -474,9 +478,6 @@ static int turn(struct gateway *g, int timeout)
 	reporter_send_counts(&g->reporter, g->now_ms, false);
 	pace(g);
 	dns_reap(g);
-	if (g->reporter.waiting != g->writing)
-		rewatch(g, &g->report, EPOLLIN | (g->reporter.waiting ? EPOLLOUT : 0));
-	g->writing = g->reporter.waiting;
 	return n;
 }
 
