@@ -103,7 +103,14 @@ static void prune_run(struct prune_work *w, const char *id)
 		run = NULL;
 	status = state_run_status(run, false);
 	if (!prune_wants(w, id, status, run)) {
-		w->kept++;
+		/* What a run could not remove at its end waits for no age. */
+		if (!w->dry_run && run && prune_ended(fd, run, &e) < 0) {
+			w->failed++;
+			err_prefix(&e, "run %s", id);
+			cmd_fail(STATUS_FAULT, &e);
+		} else {
+			w->kept++;
+		}
 	} else if (w->dry_run) {
 		w->removed++;
 		printf("would remove %s (%s)\n", id, status);

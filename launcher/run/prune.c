@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "run/prune.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -42,7 +43,7 @@ static int prune_parent(char *path, const char **name, struct err *e)
 
 static int prune_leftover(char *path, struct err *e)
 {
-	const char *name = NULL;
+	const char *name = "";
 	cleanup_fd int parent = prune_parent(path, &name, e);
 	struct stat st;
 
@@ -94,4 +95,43 @@ int prune_leftovers(const json_t *run, struct err *e)
 	int cgroups = prune_each(json_object_get(run, "cgroups"), prune_cgroup, r < 0 ? &later : e);
 
 	return r < 0 ? r : cgroups;
+}
+
+/* What a box was made of in its run's directory (box/workspace.c, box/covers.c); not what it has to show. */
+static bool is_of_the_box(const char *name)
+{
+	return str_has_prefix(name, "skeleton-") || str_has_prefix(name, "work-") || str_has_suffix(name, "-work") ||
+	       str_has_suffix(name, "-layer");
+}
+
+static int prune_box_dirs(int run_dir, struct err *e)
+{
+	int fd = openat(run_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+	int first = 0;
+
+	if (!dir) {
+		int r = err_errno(e, errno, "the run's directory");
+
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	while ((d = readdir(dir))) {
+		struct err later;
+		int r = is_of_the_box(d->d_name) ? tree_remove(run_dir, d->d_name, first ? &later : e) : 0;
+
+		first = first ? first : r;
+	}
+	return first;
+}
+
+int prune_ended(int run_dir, const json_t *run, struct err *e)
+{
+	struct err later;
+	int r = prune_leftovers(run, e);
+	int dirs = prune_box_dirs(run_dir, r < 0 ? &later : e);
+
+	return r < 0 ? r : dirs;
 }

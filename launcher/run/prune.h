@@ -16,4 +16,10 @@
  */
 int prune_leftovers(const json_t *run, struct err *e);
 
+/*
+ * What an ended run could not remove, while its record stays: the leftovers, and in run_dir the directories that the box was
+ * made of. Artifacts and record are left alone. Everything is tried. Return: 0, or the first -errno with `e`.
+ */
+int prune_ended(int run_dir, const json_t *run, struct err *e);
+
 #endif
