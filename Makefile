@@ -39,7 +39,7 @@ MAN1 = $(sort $(wildcard man/*.1))
 MAN5 = $(sort $(wildcard man/*.5))
 
 .DELETE_ON_ERROR:
-.PHONY: all check check-unit check-box install uninstall dist lint clean distclean fuzz fuzzers sanitize bench coverage cross FORCE
+.PHONY: all check check-unit check-box faults install uninstall dist lint clean distclean fuzz fuzzers sanitize bench coverage cross FORCE
 .SECONDARY:
 
 all: $(BUILD)/agentbox
@@ -120,6 +120,11 @@ check-unit: all $(UNIT:%=$(BUILD)/tests/unit/test_%)
 
 check-box: all $(PROBES) $(LEAK_BINS)
 	$(run_tests) $(BOX_TESTS)
+
+# Every system call of a run's setup and end failing once, in each process: for some minutes. tests/t/61-faults.t says what holds.
+faults: export FAULTS = all
+faults: all $(PROBES)
+	$(run_tests) -v tests/t/61-faults.t
 
 lint: export LINT_CPPFLAGS = $(ALL_CPPFLAGS)
 lint: $(OBJS)
