@@ -164,9 +164,15 @@ $(FUZZ_RUNS): $(BUILD)/fuzz/%.run: $(BUILD)/fuzz/%
 
 # Lines run by all tests, as text. COVERAGE=check-unit: by the unit tests alone.
 COVERAGE = check
+# gcc would have fork() set all counts to 0 in the child, and exec write them out first; they are shared (tests/lib/coverage.c).
+COVERAGE_PLAIN = -fno-builtin-fork $(addprefix -fno-builtin-exec,l lp le v vp ve)
+coverage: cov = $(MAKE) BUILD=$(BUILD)-cov CFLAGS='-g -O0 --coverage -fprofile-update=atomic -fdata-sections $(COVERAGE_PLAIN)' \
+		LDFLAGS='-Wl,-T,$(abspath tests/lib/coverage.ld) $(abspath $(BUILD)-cov/coverage.o)'
 coverage:
 	$(Q)scripts/coverage $(BUILD)-cov clean
-	-$(Q)$(MAKE) BUILD=$(BUILD)-cov CFLAGS='-g -O0 --coverage -fprofile-update=atomic' $(COVERAGE)
+	$(Q)$(cov) all
+	$(Q)scripts/coverage $(BUILD)-cov open
+	-$(Q)$(cov) $(COVERAGE)
 	$(Q)scripts/coverage $(BUILD)-cov report
 
 # Figures beside those of other sandboxes. BENCH='--peers --json FILE ROW...' is passed on.
