@@ -2,6 +2,7 @@
 #include "box/gitconfig.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,11 @@ struct gitconfig {
 	const char *file, *tree;
 	struct strv *out;
 	int depth;
+	struct err *first; /* code 0: none yet */
 	char section[64]; /* lower case, without subsection */
 };
 
-static void read_file(const char *file, const char *tree, struct strv *out, int depth);
+static void read_file(const char *file, const char *tree, struct strv *out, int depth, struct err *first);
 
 /* A value as git reads it: quotes go, a backslash takes the next byte, a comment ends it. Caller frees. */
 static char *value_of(const char *text)
@@ -62,7 +64,7 @@ static void take_path(struct gitconfig *g, const char *value, const char *base, 
 		return;
 	strv_add(g->out, path);
 	if (is_config)
-		read_file(path, g->tree, g->out, g->depth + 1);
+		read_file(path, g->tree, g->out, g->depth + 1, g->first);
 }
 
 static void take_variable(struct gitconfig *g, const char *name, const char *value)
@@ -116,13 +118,22 @@ static void take_line(struct gitconfig *g, char *line)
 	}
 }
 
-static void read_file(const char *file, const char *tree, struct strv *out, int depth)
+static void read_file(const char *file, const char *tree, struct strv *out, int depth, struct err *first)
 {
-	struct gitconfig g = {.file = file, .tree = tree, .out = out, .depth = depth};
+	struct gitconfig g = {.file = file, .tree = tree, .out = out, .depth = depth, .first = first};
 	cleanup_free char *text = NULL;
 
-	if (depth > GITCONFIG_DEPTH || fd_read_file(AT_FDCWD, file, GITCONFIG_MAX, &text, NULL) < 0)
+	int r;
+
+	if (depth > GITCONFIG_DEPTH || first->code)
 		return;
+	r = fd_read_file(AT_FDCWD, file, GITCONFIG_MAX, &text, NULL);
+	if (r < 0) {
+		/* Not there, not a plain file, not for us to read: nothing that a name in it could protect. */
+		if (r != -ENOENT && r != -ENOTDIR && r != -ELOOP && r != -EACCES && r != -EISDIR && r != -EINVAL)
+			err_errno(first, -r, "git's configuration %s", file);
+		return;
+	}
 	for (char *line = text, *next; line; line = next) {
 		char *end = strchr(line, '\n');
 
@@ -139,7 +150,12 @@ static void read_file(const char *file, const char *tree, struct strv *out, int 
 	}
 }
 
-void gitconfig_paths(const char *file, const char *tree, struct strv *out)
+int gitconfig_paths(const char *file, const char *tree, struct strv *out, struct err *e)
 {
-	read_file(file, tree, out, 0);
+	struct err first = {0};
+
+	read_file(file, tree, out, 0, &first);
+	if (first.code)
+		*e = first;
+	return -first.code;
 }

@@ -3,14 +3,17 @@
 #ifndef AGENTBOX_BOX_GITCONFIG_H
 #define AGENTBOX_BOX_GITCONFIG_H
 
+#include "base/err.h"
 #include "base/str.h"
 
 /*
  * core.hooksPath and core.fsmonitor (relative to `tree`), include.path and includeIf.*.path (relative to the file), as absolute
  * normal paths, appended to out; files that are included are looked into as well, to a depth of GITCONFIG_DEPTH. git-config(1).
- * Read by ourselves, as running git would obey the file. What cannot be read or is over 1 MiB says nothing.
+ * Read by ourselves, as running git would obey the file. What is not there, is no plain file or may not be read by the caller
+ * says nothing. Return: 0; -errno with `e` where a file could not be read for another reason or is over 1 MiB: what it
+ * names is not known then.
  */
 #define GITCONFIG_DEPTH 3
-void gitconfig_paths(const char *file, const char *tree, struct strv *out);
+int gitconfig_paths(const char *file, const char *tree, struct strv *out, struct err *e);
 
 #endif

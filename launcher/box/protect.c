@@ -26,6 +26,8 @@ static int protect_commondir(struct covers *c, const char *git_dir, struct err *
 
 	if (lstat(path, &st) == 0)
 		return covers_host_path(c, path, MOUNT_PIN, (struct origin){0}, e);
+	if (errno != ENOENT && errno != ENOTDIR)
+		return err_errno(e, errno, "%s", path);
 	for (size_t i = 0; i < c->n_places; i++) {
 		struct place *p = &c->places[i];
 		cleanup_free char *box_path = NULL;
@@ -78,10 +80,10 @@ static int protect_configured(struct covers *c, const char *git_dir, const char 
 	cleanup_strv struct strv paths = {0};
 	int r = 0;
 
-	for (const char *const *n = names; *n; n++) {
+	for (const char *const *n = names; r == 0 && *n; n++) {
 		cleanup_free char *file = path_join(git_dir, *n);
 
-		gitconfig_paths(file, tree, &paths);
+		r = gitconfig_paths(file, tree, &paths, e);
 	}
 	for (size_t i = 0; r == 0 && i < paths.n; i++) {
 		/* Not the tree as a whole, nor what holds it: that would be no protection but a read-only repository. */
@@ -117,7 +119,7 @@ static int protect_dot_git(struct covers *c, const char *tree, struct err *e)
 	if (git_is_directory(tree)) /* a bare repository is its own git directory */
 		return protect_git_dir(c, tree, tree, e);
 	if (lstat(dot_git, &st) < 0)
-		return 0;
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(e, errno, "%s", dot_git);
 	if (S_ISDIR(st.st_mode))
 		return protect_git_dir(c, dot_git, tree, e);
 	/* The link itself must not be replaced; and where it leads may lie in what the box can write. */

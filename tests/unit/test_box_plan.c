@@ -176,19 +176,24 @@ static void test_git_worktree(void **state)
 static void test_git_config(void **state)
 {
 	struct strv paths = {0};
+	struct err e = {0};
 
 	(void)state;
 	put("c/.git/config", "# a comment\n[core]\n\thooksPath = tools/hooks ; here\n[Include]\n\tpath = \"../team config\"\n"
 			     "[includeIf \"gitdir:~/x/\"]\n\tpath = /etc/else\n[core \"sub]\\\"x\"] FSMONITOR = a\\\nb\n"
 			     "[other]\n\tpath = not/this\n[core]\n\thookspath\n");
 	put("c/team config", "[core]\nfsmonitor=bin/watch\n[include]\npath=\"team config\"\n"); /* includes itself */
-	gitconfig_paths(at("c/.git/config"), at("c"), &paths);
+	assert_int_equal(gitconfig_paths(at("c/.git/config"), at("c"), &paths, &e), 0);
 	assert_true(strv_has(&paths, at("c/tools/hooks")));
 	assert_true(strv_has(&paths, at("c/team config")));
 	assert_true(strv_has(&paths, at("c/bin/watch")));
 	assert_true(strv_has(&paths, "/etc/else"));
 	for (size_t i = 0; i < paths.n; i++)
 		assert_null(strstr(paths.v[i], "not/this"));
+	put("big/config", "[core]\n");
+	assert_int_equal(truncate(at("big/config"), (1 << 20) + 1), 0);
+	assert_int_equal(gitconfig_paths(at("big/config"), at("big"), &paths, &e), -EFBIG);
+	assert_non_null(strstr(e.msg, "big/config"));
 	strv_free(&paths);
 }
 
