@@ -220,16 +220,24 @@ int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config
 	return r;
 }
 
+/*
+ * Closing a link takes the program off the group and off every socket of it, also one that lives on elsewhere. What is
+ * attached without one goes when the last of both is gone (kernel/bpf/cgroup.c, cgroup_bpf_release).
+ */
+static bool attach(const struct bpf_prog_skeleton *p, int cgroup, bool lasting)
+{
+	if (lasting)
+		return bpf_prog_attach(bpf_program__fd(*p->prog), cgroup, bpf_program__expected_attach_type(*p->prog),
+				       BPF_F_ALLOW_MULTI) == 0;
+	*p->link = bpf_program__attach_cgroup(*p->prog, cgroup);
+	return *p->link;
+}
+
 int bpf_filter_attach(struct bpf_filter *f, int cgroup, struct err *e)
 {
-	for (int i = 0; i < f->skeleton->prog_cnt; i++) {
-		const struct bpf_prog_skeleton *p = &f->skeleton->progs[i];
-
-		*p->link = bpf_program__attach_cgroup(*p->prog, cgroup);
-		if (!*p->link)
+	for (int i = 0; i < f->skeleton->prog_cnt; i++)
+		if (!attach(&f->skeleton->progs[i], cgroup, f->lasting))
 			return err_errno(e, errno, "eBPF filters: they cannot be attached to the run's control group");
-		f->links[i] = bpf_link__fd(*p->link);
-	}
 	return 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The eBPF programs of egress.bpf.c: loaded by libbpf, attached to a run's control group by links, and what they tell.
- * Nothing is pinned: with the last descriptor of this process all of it is gone.
+ * Nothing is pinned: with the last descriptor of this process all of it is gone. Those of mode = host are attached to the
+ * group itself instead, and are there as long as it, or a socket that was opened in it, is (see bpf_host_load).
  */
 #ifndef AGENTBOX_EGRESS_BPF_H
 #define AGENTBOX_EGRESS_BPF_H
@@ -16,15 +17,13 @@
 #include "egress/hostshared.h"
 #include "egress/policy.h"
 
-#define BPF_FILTER_PROGRAMS 9 /* of mode = host; beside the gateway there are six */
-
 struct bpf_object_skeleton;
 
 struct bpf_filter {
 	void *object;                      /* libbpf's, with all that follows; NULL: none */
 	void (*destroy)(void *object);
 	struct bpf_object_skeleton *skeleton;
-	int links[BPF_FILTER_PROGRAMS];    /* -1: not attached */
+	bool lasting;                      /* attached without links */
 	int ring, lost;                    /* maps; the ring's is for epoll (EPOLLIN) */
 	void *consumer, *producer;         /* of the ring, mapped; NULL: not */
 	size_t ring_bytes;
@@ -33,8 +32,7 @@ struct bpf_filter {
 
 /* Nothing is loaded. What bpf_filter_close takes. */
 #define BPF_FILTER_NONE                                                                                                   \
-	((struct bpf_filter){.links = {-1, -1, -1, -1, -1, -1, -1, -1, -1}, .ring = -1, .lost = -1, .given = -1, .own = -1, \
-			     .ports = -1, .usage = -1})
+	((struct bpf_filter){.ring = -1, .lost = -1, .given = -1, .own = -1, .ports = -1, .usage = -1})
 
 struct bpf_filter_config {
 	const struct policy *policy;
@@ -68,7 +66,11 @@ struct bpf_host_config {
 	uint64_t max_bytes;         /* 0: no limit */
 };
 
-/* The same for egress.mode = host: the programs of host.bpf.c, with the maps that the name server writes to. */
+/*
+ * The same for egress.mode = host: the programs of host.bpf.c, with the maps that the name server writes to. A socket can
+ * outlive the run: the box hands it to a process outside (unix(7), SCM_RIGHTS). It is the host's network's, and so stays
+ * under the programs: they are not detached, and end with the group and the last such socket.
+ */
 int bpf_host_load(struct bpf_filter *f, const struct bpf_host_config *config, struct err *e);
 
 /* Loads them and lets them go again, for doctor. Return: 0 or -errno. */
@@ -92,7 +94,7 @@ bool bpf_filter_next(struct bpf_filter *f, struct bpf_record *out);
 /* How many records did not fit the ring, from the beginning. */
 uint64_t bpf_filter_lost(const struct bpf_filter *f);
 
-/* Detaches. */
+/* Detaches, but for those of mode = host: they stay as they are, with what was last in their maps. */
 void bpf_filter_close(struct bpf_filter *f);
 
 #endif

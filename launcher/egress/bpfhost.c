@@ -54,6 +54,7 @@ static int load(struct bpf_filter *f, const struct bpf_host_config *config, cons
 		return -errno;
 	f->object = skel;
 	f->destroy = destroy;
+	f->lasting = true;
 	f->skeleton = skel->skeleton;
 	r = configure(skel, config, rules);
 	if (r == 0)

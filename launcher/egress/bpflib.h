@@ -15,8 +15,8 @@
 #define BPF_LIBRARY_FUNCTIONS(X)                                                                                       \
 	X(libbpf_set_print)                                                                                            \
 	X(bpf_object__open_skeleton) X(bpf_object__load_skeleton) X(bpf_object__destroy_skeleton)                      \
-	X(bpf_map__set_max_entries) X(bpf_map__fd) X(bpf_program__attach_cgroup) X(bpf_link__fd)                       \
-	X(bpf_map_lookup_elem) X(bpf_map_update_elem)
+	X(bpf_map__set_max_entries) X(bpf_map__fd) X(bpf_program__attach_cgroup) X(bpf_program__fd)                    \
+	X(bpf_program__expected_attach_type) X(bpf_prog_attach) X(bpf_map_lookup_elem) X(bpf_map_update_elem)
 
 #define BPF_LIBRARY_MEMBER(name) __typeof__(name) *name;
 struct bpf_library {

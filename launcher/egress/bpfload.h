@@ -14,7 +14,9 @@
 #define bpf_map__set_max_entries bpf_library.bpf_map__set_max_entries
 #define bpf_map__fd bpf_library.bpf_map__fd
 #define bpf_program__attach_cgroup bpf_library.bpf_program__attach_cgroup
-#define bpf_link__fd bpf_library.bpf_link__fd
+#define bpf_program__fd bpf_library.bpf_program__fd
+#define bpf_program__expected_attach_type bpf_library.bpf_program__expected_attach_type
+#define bpf_prog_attach bpf_library.bpf_prog_attach
 #define bpf_map_lookup_elem bpf_library.bpf_map_lookup_elem
 #define bpf_map_update_elem bpf_library.bpf_map_update_elem
 

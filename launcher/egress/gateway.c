@@ -167,7 +167,7 @@ static void init(struct gateway *g, const struct gateway_config *cfg, int report
 	g->now_ms = clock_ms();
 	g->report = (struct source){SOURCE_REPORT, report_fd};
 	g->reporter = (struct reporter){.fd = report_fd};
-	g->epoll = g->resolver.fd = g->own.fd = g->nflog.fd = g->proxy.fd = g->box.fd = -1;
+	g->epoll = g->resolver.fd = g->own.fd = g->nflog.fd = g->proxy.fd = -1;
 	for (int i = 0; i < 2; i++)
 		g->tcp[i].fd = g->udp[i].fd = g->dns_tcp[i].fd = -1;
 	g->timer_ms[TIMER_CONNECT] = (uint32_t)(timeout < INT32_MAX ? timeout : INT32_MAX);
@@ -223,7 +223,7 @@ static int open_all(struct gateway *g, const char **what)
 	return rc;
 }
 
-/* mode = host. The links stay open and are not used. What stands for @host is known from the start. */
+/* mode = host. What stands for @host is known from the start. */
 static int take_host(struct gateway *g, int socket_fd)
 {
 	int fds[GATEWAY_HOST_FDS], rc = gateway_host_receive(socket_fd, fds);
@@ -231,7 +231,6 @@ static int take_host(struct gateway *g, int socket_fd)
 	close(socket_fd);
 	if (rc < 0)
 		return rc;
-	g->box = (struct source){SOURCE_BOX, fds[GATEWAY_HOST_BOX]};
 	given_use(&g->given, fds[GATEWAY_HOST_GIVEN], fds[GATEWAY_HOST_PORTS], fds[GATEWAY_HOST_OWN]);
 	rc = own_enter(g);
 	for (unsigned i = 0; rc == 0 && i < g->names.this_host->n; i++)
@@ -346,8 +345,6 @@ static void dispatch(struct gateway *g, struct source *s, uint32_t events)
 		break;
 	case SOURCE_NFLOG:
 		filterlog_event(g);
-		break;
-	case SOURCE_BOX: /* see keep_walls */
 		break;
 	case SOURCE_REPORT:
 		report_event(g, events);
@@ -556,22 +553,6 @@ int gateway_give_resolver(int report_fd, int resolver_fd)
 	return say(report_fd, WORD_RESOLVER, resolver_fd);
 }
 
-/*
- * mode = host, and the supervisor was killed: the box is being killed with it, and until it is gone the programs stay, which
- * our links hold.
- */
-static void keep_walls(struct gateway *g)
-{
-	struct epoll_event e = {.data.ptr = NULL};
-
-	if (g->box.fd < 0 || source_watch(g, &g->box, EPOLLIN) < 0)
-		return;
-	source_close(&g->report);
-	while (e.data.ptr != &g->box)
-		if (epoll_wait(g->epoll, &e, 1, -1) < 0 && errno != EINTR)
-			return;
-}
-
 int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 {
 	struct egress_report ready = {.type = EGRESS_READY, .rule = -1};
@@ -598,7 +579,5 @@ int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 	stop(g);
 	/* The supervisor need not wait for the rest of our end: the kernel closes all else. */
 	source_close(&g->report);
-	if (g->orphan)
-		keep_walls(g);
 	return g->broken;
 }

@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "egress/bpf.h"
 #include "egress/policy.h"
 
 /* The sockets of the box's network, in the order of box/netns.h's enum netns_fd. */
@@ -30,8 +29,7 @@ enum gateway_socket {
 
 /*
  * egress.mode = host: the same process is the box's name server alone. What it needs comes over its socket once the eBPF
- * programs are attached. It keeps their links too, and outlives the supervisor until the box is gone: so the box has no
- * moment without them, whoever is killed.
+ * programs are attached.
  */
 enum gateway_host_fd {
 	GATEWAY_HOST_UDP, /* the name server's sockets */
@@ -39,9 +37,7 @@ enum gateway_host_fd {
 	GATEWAY_HOST_GIVEN, /* maps */
 	GATEWAY_HOST_PORTS,
 	GATEWAY_HOST_OWN,
-	GATEWAY_HOST_BOX, /* pidfd of its pid 1 */
-	GATEWAY_HOST_LINKS,
-	GATEWAY_HOST_FDS = GATEWAY_HOST_LINKS + BPF_FILTER_PROGRAMS
+	GATEWAY_HOST_FDS
 };
 
 /* fds: borrowed. Return: 0 or -errno. */

@@ -29,7 +29,6 @@ enum source_kind {
 	SOURCE_OWN,        /* this host's addresses changed */
 	SOURCE_NFLOG,
 	SOURCE_REPORT,
-	SOURCE_BOX,        /* mode = host: its pid 1 has ended */
 };
 
 struct source {
@@ -176,7 +175,7 @@ struct gateway {
 	int epoll;
 	uint64_t now_ms;
 	struct reporter reporter;
-	struct source report, resolver, own, nflog, tcp[2], udp[2], dns_tcp[2], proxy, box;
+	struct source report, resolver, own, nflog, tcp[2], udp[2], dns_tcp[2], proxy;
 	struct given given;   /* mode = host */
 	struct names names;
 	struct timer_list timers[TIMERS];

@@ -512,6 +512,8 @@ int ebpf_finish(struct supervisor *s, struct err *e)
 		r = usage_events(s, e);
 	if (r == 0)
 		r = lost_event(s, e);
+	/* A socket that the box gave away lives on, under the programs, and nothing passes it. */
+	ebpf_close(s);
 	bpf_filter_close(&s->ebpf.filter);
 	return r;
 }

@@ -160,8 +160,6 @@ int network_attached(struct supervisor *s, struct err *e)
 	fds[GATEWAY_HOST_GIVEN] = s->ebpf.filter.given;
 	fds[GATEWAY_HOST_PORTS] = s->ebpf.filter.ports;
 	fds[GATEWAY_HOST_OWN] = s->ebpf.filter.own;
-	fds[GATEWAY_HOST_BOX] = s->init_pidfd;
-	memcpy(&fds[GATEWAY_HOST_LINKS], s->ebpf.filter.links, sizeof(s->ebpf.filter.links));
 	r = gateway_host_send(n->box_end, fds);
 	cleanup_fd_p(&n->box_end);
 	cleanup_fd_p(&n->names[0]);

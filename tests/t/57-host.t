@@ -155,6 +155,51 @@ listening() {
 	done
 }
 
+no_process() { ! pgrep -f "hostattack.py hand $1" >/dev/null; }
+
+# Sockets that another run was given: they are the host's network's, and outlive the run that opened them.
+handed() {
+	local how taker dir=$T/handed
+
+	mkdir -p "$dir"
+	for how in outside ended killed; do
+		rm -f "$dir"/*
+		if [ $how = outside ]; then
+			python3 hostattack.py take "$dir/s" >"$T/taken" 2>&1 &
+		else
+			timeout 30 "$AB" run -q -s egress.mode=none -s "filesystem.write=$dir" -- python3 hostattack.py take "$dir/s" >"$T/taken" 2>&1 &
+		fi
+		taker=$!
+		own $taker
+		until_true 10 test -S "$dir/s"
+		sleep 0.2
+		if [ $how = outside ]; then
+			python3 hostattack.py hand "$dir/s" &
+			pid=$!
+			own $pid
+		else
+			background -q "${H[@]}" --allow web.test:80 --allow 203.0.113.10:7001 -s "filesystem.write=$dir" -- python3 hostattack.py hand "$dir/s"
+		fi
+		until_true 10 grep -q '^taken 6' "$T/taken"
+		if [ $how = killed ]; then
+			kill -KILL "$pid"
+		else
+			touch "$dir/s.go"
+		fi
+		finish
+		until_true 5 no_process "$dir/s"
+		touch "$dir/s.over"
+		wait $taker
+		is "$(sed -n 1p "$T/taken") $(wc -l <"$T/taken")" 'taken 6 7' "(sockets were handed on: $how)"
+		case $how in
+		outside) is "$(grep -c ': ok$' "$T/taken")" 6 '(outside each of them leads where it is told to)' ;;
+		ended) is "$(grep ': ok$' "$T/taken")" '' 'a socket that outlives its run leads nowhere' ;;
+		killed) is "$(grep ': ok$' "$T/taken" | grep -v ' 203.0.113.10:')" '' 'after kill -9 of the supervisor nowhere but where the rules say' ;;
+		esac
+	done
+	capture "$AB" prune
+}
+
 # What cannot hold is refused, before anything runs.
 refused() {
 	local what i
@@ -245,14 +290,14 @@ leftovers() {
 		is "$(wc -w <<<"$ids")" 9 'nine programs are on the run'\''s control group'
 		kill -KILL "$pid"
 		finish
-		# shellcheck disable=SC2086 # numbers
-		until_true 5 no_program $ids
-		ok $? 'after kill -9 of the supervisor they are gone'
 		until_true 5 gone "$m"
-		ok $? 'and with them the box'
+		ok $? 'after kill -9 of the supervisor the box is gone'
 		is "$(ss -Hlun 'src 127.64.0.0/10 and sport = 53' | wc -l)" 0 'and its name server'
 		capture "$AB" prune
 		is "$status" 0 'prune removes the group'
+		# shellcheck disable=SC2086 # numbers
+		until_true 5 no_program $ids
+		ok $? 'and with it the programs'
 	else
 		skip bpftool 'what is left of the programs'
 	fi
@@ -325,6 +370,7 @@ tests() {
 	datagrams
 	attacks
 	listening
+	handed
 	refused
 	limits
 	leftovers

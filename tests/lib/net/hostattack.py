@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 from attack import DENIED4, DENIED6, MSG_FASTOPEN, attempt, echoed, open_socket, ping
 
@@ -212,6 +213,38 @@ def talk(stream, datagram):
     attempt("talked", lambda: socket.create_connection(("127.0.0.1", int(stream)), 1) and "ok")
 
 
+HANDED = [(kind, address) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM) for address in (ALLOWED4, DENIED4, DENIED6)]
+
+
+def hand(path):
+    """Gives sockets to whoever takes them, and stays until that one lets it go."""
+    keep = [open_socket(*one) for one in HANDED]
+    u = socket.socket(socket.AF_UNIX)
+    u.connect(path)
+    socket.send_fds(u, [b"x"], [s.fileno() for s in keep])
+    u.recv(1)
+
+
+def take(path):
+    """Takes them, and tries them once the run that they are of is over: when the file `path`.over is there."""
+    u = socket.socket(socket.AF_UNIX)
+    u.bind(path)
+    u.listen()
+    c, _ = u.accept()
+    fds = socket.recv_fds(c, 1, len(HANDED))[1]
+    print("taken", len(fds), flush=True)
+    for _ in range(200):
+        if os.path.exists(path + ".go"):
+            c.close()
+        if os.path.exists(path + ".over"):
+            break
+        time.sleep(0.05)
+    for fd, (kind, address) in zip(fds, HANDED):
+        s = socket.socket(fileno=fd)
+        s.settimeout(2)
+        attempt(f"handed {kind.name} {address}", lambda: s.connect((address, 7001)) or s.sendall(b"ping") or echoed(s))
+
+
 def quic():
     """Both ways, more than one datagram, of the size that QUIC has."""
     s = open_socket(socket.SOCK_DGRAM, ALLOWED4)
@@ -223,7 +256,7 @@ def quic():
 
 
 def main():
-    if sys.argv[1] in ("listeners", "serve_abstract", "talk"):
+    if sys.argv[1] in ("listeners", "serve_abstract", "talk", "hand", "take"):
         globals()[sys.argv[1]](*sys.argv[2:])
         return
     for group in sys.argv[1].split(","):
