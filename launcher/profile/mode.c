@@ -1,10 +1,42 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Keys that are right by themselves and not with the egress.mode that the profile has. */
 #include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include "profile/profile.h"
+#include "profile/rule.h"
 
 #include "base/banned.h"
+
+/* The loopback by number or name: in the box that is the box's own, whatever the rule says. */
+static bool is_loopback(const struct rule *r)
+{
+	static const uint8_t one[16] = {[15] = 1};
+
+	if (r->kind == RULE_NAME)
+		return strcmp(r->name, "localhost") == 0;
+	if (r->kind != RULE_ADDRESS)
+		return false;
+	return r->family == AF_INET ? r->addr[0] == 127 : r->prefix == 128 && memcmp(r->addr, one, sizeof(one)) == 0;
+}
+
+/* Rules that are right and do not do what they seem to. */
+static void note_rules(const struct profile *p, struct faults *notes)
+{
+	const struct val_list *l = &p->egress.allow;
+
+	if (p->egress.mode.v == EGRESS_NONE && !p->egress.mode.set && l->n)
+		faults_add(notes, l->items[0].from, "[egress] allow does nothing with mode = none; write mode = gateway");
+	for (size_t i = 0; p->egress.mode.v == EGRESS_GATEWAY && i < l->n; i++) {
+		struct rule r;
+
+		if (rule_parse(l->items[i].text, &r, NULL) == 0 && is_loopback(&r))
+			faults_add(notes, l->items[i].from,
+				   "[egress] allow = %.100s: a program in the box that connects there reaches the box's own loopback; for "
+				   "this machine's write @host:PORT, which is host.agentbox.internal in the box", l->items[i].text);
+	}
+}
 
 int profile_check_mode(const struct profile *p, struct faults *faults, struct faults *notes)
 {
@@ -27,6 +59,8 @@ int profile_check_mode(const struct profile *p, struct faults *faults, struct fa
 	};
 	int r = 0;
 
+	if (notes)
+		note_rules(p, notes);
 	if (p->egress.mode.v != EGRESS_HOST)
 		return 0;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {

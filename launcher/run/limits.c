@@ -2,6 +2,10 @@
 #include "run/limits.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
 
 #include "base/banned.h"
 
@@ -130,9 +134,26 @@ static const char *way(const struct cgroup *cg)
 	return cg->by_systemd ? "systemd" : v1 ? "v1" : "v2";
 }
 
+static const char *const keys[CGROUP_LIMITS] = {"limits.memory", "limits.processes", "limits.cpus"};
+
+void limits_warn(const struct supervisor *s)
+{
+	const struct cgroup *cg = &s->cgroup;
+
+	if (s->options->quiet || s->profile->limits.cgroup.v == MECHANISM_OFF)
+		return;
+	for (int i = 0; i < CGROUP_LIMITS; i++) {
+		cleanup_str struct str why = {0};
+
+		if (!(cg->asked & ~cg->bounded & 1U << i))
+			continue;
+		str_add_printable(&why, cg->why_not[i], strlen(cg->why_not[i]));
+		fprintf(stderr, "agentbox: note: %s is not kept here: %s; with limits.cgroup = require nothing would run\n", keys[i], why.text);
+	}
+}
+
 json_t *limits_mechanism(const struct supervisor *s)
 {
-	static const char *const keys[CGROUP_LIMITS] = {"limits.memory", "limits.processes", "limits.cpus"};
 	const struct cgroup *cg = &s->cgroup;
 	json_t *m = json_object(), *not_bounded = json_object();
 

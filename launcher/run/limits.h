@@ -8,6 +8,9 @@
 /* Makes the groups where the profile asks for something that only they bound. Return: 0 or -errno with `e`. */
 int limits_prepare(struct supervisor *s, struct err *e);
 
+/* Says on stderr which limits of the profile nothing keeps on this host (limits.cgroup = auto; with `off` that was asked for). */
+void limits_warn(const struct supervisor *s);
+
 /* How often limits_sample wants to be called, in ms; 0: never. */
 uint64_t limits_interval_ms(const struct supervisor *s);
 

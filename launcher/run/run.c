@@ -436,6 +436,8 @@ static int prepare(struct supervisor *s, struct err *e)
 	/* What prune must know of is in the record before it can be left behind. */
 	r = limits_prepare(s, e);
 	if (r == 0)
+		limits_warn(s);
+	if (r == 0)
 		r = ebpf_check_group(s, e);
 	if (r == 0 && s->cgroup.n)
 		r = record_running(s, e);

@@ -61,6 +61,9 @@ four_ways() {
 	else
 		is "$status $out" '0 held' 'memory cannot be bounded for this user: the command runs'
 		like "$(event run.start mechanisms.cgroup.not_bounded)" '"limits.memory": ".+"' 'and run.start says so, and why'
+		like "$err" '^agentbox: note: limits.memory is not kept here: .+cgroup = require' 'and a line to the caller'
+		run -q --memory 64M -- true
+		is "$status $err" '0 ' 'not with -q'
 		isnt "$(reason)" oom 'and the reason is not made up'
 		run --memory 64M -s limits.cgroup=require -- echo RAN
 		is "$status $out" '125 ' 'cgroup = require: refused'

@@ -70,6 +70,26 @@ profile() {
 	PY
 }
 
+# Rules that are right and do not do what they seem to.
+notes() {
+	printf '[profile]\nextends = default\n[egress]\nallow = a.test\n' >p.ini
+	capture "$AB" check ./p.ini
+	is "$status" 0 'allow without a mode: no fault'
+	like "$err" 'note: \./p\.ini:[0-9]+: \[egress\] allow does nothing with mode = none' 'but noted'
+	run -p ./p.ini -- true
+	like "$err" 'allow does nothing with mode = none' 'and when it runs'
+	run -q -p ./p.ini -- true
+	is "$status $err" '0 ' 'not with -q'
+	run -p ./p.ini -s egress.mode=none -- true
+	is "$status $err" '0 ' 'nor where somebody wrote none'
+	for rule in 127.0.0.1:80 localhost '[::1]:9' 127.0.0.0/8; do
+		run --allow "$rule" -- true
+		like "$err" 'note: --allow: .*own loopback.*@host' "$rule is noted"
+	done
+	run --allow 10.0.0.1:80 --allow @host:9 --allow '[fe80::1]' -- true
+	is "$status $err" '0 ' 'other addresses are not'
+}
+
 # What comes with agentbox.
 shipped() {
 	local f p
@@ -120,6 +140,7 @@ tests() {
 	: >"$NET/dns.log"
 	capture "$AB" why -p "$T/p.ini" connect secret.web.test:80
 	is "$(cat "$NET/dns.log")" '' 'why asks no name server'
+	notes
 	shipped
 }
 
