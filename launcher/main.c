@@ -82,5 +82,7 @@ int main(int argc, char **argv)
 		cmd = main_find(argv[1]);
 	if (!cmd)
 		exit(usage_unknown(argv[1]));
+	if (usage_asked(cmd, argc - 1, argv + 1))
+		exit(usage_print_command(cmd));
 	exit(cmd->run(argc - 1, argv + 1));
 }

@@ -3,6 +3,7 @@
 #ifndef AGENTBOX_CMD_CMD_H
 #define AGENTBOX_CMD_CMD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -29,6 +30,7 @@ struct cmd {
 	const char *synopsis; /* what follows `agentbox NAME` */
 	const char *text;     /* one line */
 	const struct cmd_option *options; /* ends with name NULL */
+	bool mixed;           /* options may stand behind operands (cmd/words.h); else the first operand ends them */
 	int (*run)(int argc, char **argv); /* argv[0] is the subcommand; Return: exit status */
 };
 

@@ -13,7 +13,7 @@ void usage_print(FILE *out)
 	fputs("usage: agentbox COMMAND [options]\n\n", out);
 	for (const struct cmd *const *c = cmd_table; *c; c++)
 		fprintf(out, "  %-8s %s\n", (*c)->name, (*c)->text);
-	fputs("\n`agentbox help COMMAND` says more; agentbox(1) says all.\n", out);
+	fputs("\n`agentbox help COMMAND` and `agentbox COMMAND --help` say more; agentbox(1) says all.\n", out);
 }
 
 int usage_unknown(const char *name)
@@ -31,7 +31,27 @@ int usage_unknown(const char *name)
 	return cmd_fail_text(STATUS_REFUSED, "no such command: %s; `agentbox help` lists them", name);
 }
 
-static void help_command(const struct cmd *c)
+bool usage_asked(const struct cmd *cmd, int argc, char **argv)
+{
+	struct cmd_parsed parsed;
+	struct err ignored;
+	int i = 1;
+
+	while (i < argc && !str_eq(argv[i], "--")) {
+		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
+			return true;
+		if (argv[i][0] != '-' || !argv[i][1]) {
+			if (!cmd->mixed)
+				return false;
+			i++;
+		} else if (!cmd_next_option(cmd, argc, argv, &i, &parsed, &ignored)) {
+			return false; /* the command says what is wrong */
+		}
+	}
+	return false;
+}
+
+int usage_print_command(const struct cmd *c)
 {
 	printf("usage: agentbox %s %s\n\n%s\n", c->name, c->synopsis, c->text);
 	if (c->options->name)
@@ -43,6 +63,7 @@ static void help_command(const struct cmd *c)
 			 o->letter ? ", " : "   ", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
 		printf("  %-30s %s\n", head, o->text);
 	}
+	return cmd_finish(STATUS_OK);
 }
 
 static int help_run(int argc, char **argv)
@@ -51,12 +72,9 @@ static int help_run(int argc, char **argv)
 		usage_print(stdout);
 		return cmd_finish(STATUS_OK);
 	}
-	for (const struct cmd *const *c = cmd_table; *c; c++) {
-		if (!str_eq((*c)->name, argv[1]))
-			continue;
-		help_command(*c);
-		return cmd_finish(STATUS_OK);
-	}
+	for (const struct cmd *const *c = cmd_table; *c; c++)
+		if (str_eq((*c)->name, argv[1]))
+			return usage_print_command(*c);
 	return usage_unknown(argv[1]);
 }
 

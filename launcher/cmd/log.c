@@ -300,5 +300,6 @@ const struct cmd cmd_log = {
 	.synopsis = "[RUN] [--follow] [--denied] [--type T] [--json] [--verify]",
 	.text = "the event log of a run, for people or as JSON lines (RUN: an id, a unique prefix, `last`)",
 	.options = log_options,
+	.mixed = true,
 	.run = log_main,
 };

@@ -163,5 +163,6 @@ const struct cmd cmd_prune = {
 	.synopsis = "[--older DUR] [--keep N] [--dry-run]",
 	.text = "reclaim ended and lost runs",
 	.options = prune_options,
+	.mixed = true,
 	.run = prune_main,
 };

@@ -212,5 +212,6 @@ const struct cmd cmd_ps = {
 	.synopsis = "[--all] [--json]",
 	.text = "the runs: id, task, profile, state, age, pid, command",
 	.options = ps_options,
+	.mixed = true,
 	.run = ps_main,
 };

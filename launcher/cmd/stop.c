@@ -288,5 +288,6 @@ const struct cmd cmd_stop = {
 	.synopsis = "RUN... [--grace DUR] | --all",
 	.text = "end runs: TERM, then KILL after the grace; returns when they are gone",
 	.options = stop_options,
+	.mixed = true,
 	.run = stop_main,
 };

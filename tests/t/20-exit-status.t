@@ -52,6 +52,16 @@ not_started() {
 	is "$status" 125 'no command is 125'
 	run --no-such-option -- true
 	is "$status" 125 'an unknown option is 125'
+	like "$err" '`agentbox help run` lists them' 'and where they are listed is said'
+	run -q --help -- sh -c 'exit 3'
+	is "$status" 0 'run --help: 0, and nothing runs'
+	like "$out" '^usage: agentbox run ' 'and the help'
+	run -- echo x --help
+	is "$status $out" '0 x --help' '--help behind the -- is the command'"'"'s'
+	run echo -h
+	is "$status $out" '0 -h' 'and so is what stands behind COMMAND'
+	run --setenv A --help -- sh -c 'echo "$A"'
+	is "$status $out" '0 --help' 'and what is the argument of an option is that'
 	run -s no.such=1 -- true
 	is "$status" 125 'an unknown key is 125'
 	run -p no-such-profile -- true

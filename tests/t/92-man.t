@@ -62,4 +62,19 @@ if [ -s "$t/got" ]; then
 else
 	echo "ok $n - the synopsis has options that are there"
 fi
+
+# --help and -h of a command say what `help COMMAND` says, before and (where options may stand there) behind the operands.
+while read -r command; do
+	"$AGENTBOX" help "$command" >"$t/want"
+	"$AGENTBOX" "$command" --help >"$t/got" 2>&1 && "$AGENTBOX" "$command" -h >>"$t/got" 2>&1 && echo good >>"$t/got"
+	{
+		cat "$t/want" "$t/want"
+		echo good
+	} >"$t/twice"
+	mv "$t/twice" "$t/want"
+	same "$command --help, $command -h"
+done <"$t/commands"
+"$AGENTBOX" help stop >"$t/want"
+"$AGENTBOX" stop nosuch --grace 1s --help >"$t/got" 2>&1
+same "stop RUN --grace 1s --help"
 echo "1..$n"
