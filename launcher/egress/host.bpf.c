@@ -390,6 +390,36 @@ int host_sock_create(struct bpf_sock *sk)
 	return verdict(may);
 }
 
+#define IP_ADD_MEMBERSHIP 35 /* linux/in.h has them as numbers up to MCAST_MSFILTER, all of multicast groups */
+#define MCAST_JOIN_GROUP 42
+#define MCAST_MSFILTER 48
+#define IPV6_ADD_MEMBERSHIP 20
+#define IPV6_JOIN_ANYCAST 27
+#define IPPROTO_ICMPV6 58
+
+/*
+ * Whoever joins a multicast group has the kernel send a report of it (RFC 3376, RFC 3810): a packet that is no socket's, so
+ * that no program sees it, with an address of up to 112 bits that the box chooses. Nor is there anything to hear, as the
+ * ports are not the box's.
+ */
+SEC("cgroup/setsockopt")
+int host_setsockopt(struct bpf_sockopt *ctx)
+{
+	struct bpf_record r = {};
+	__u32 name = ctx->optname;
+	flag v4 = is_zero32(ctx->level ^ IPPROTO_IP), v6 = is_zero32(ctx->level ^ IPPROTO_IPV6);
+	flag groups4 = v4 & (name >= IP_ADD_MEMBERSHIP) & (name <= MCAST_MSFILTER);
+	flag groups6 = v6 & (is_zero32(name ^ IPV6_ADD_MEMBERSHIP) | is_zero32(name ^ IPV6_JOIN_ANYCAST) |
+			     ((name >= MCAST_JOIN_GROUP) & (name <= MCAST_MSFILTER)));
+
+	if (!(groups4 | groups6))
+		return 1;
+	r.protocol = v4 ? IPPROTO_IGMP : IPPROTO_ICMPV6;
+	set_owner(&r);
+	submit(&r, BPF_RECORD_DENIED);
+	return 0;
+}
+
 /* --- packets --- */
 
 struct packet {

@@ -116,6 +116,12 @@ attacks() {
 	is "$(grep -v ': ok$' <<<"$out")" '' '(outside each of them comes through)'
 	outside python3 hostattack.py routes
 	is "$(grep -v ': timeout$' <<<"$out")" '' '(outside what is routed by its source is sent, and nobody answers)'
+	outside python3 hostattack.py multicast
+	is "$(grep -c ': ok$' <<<"$out")" 7 '(outside multicast groups can be joined)'
+	run "${H[@]}" --allow '*' -- python3 hostattack.py multicast
+	is "$(grep -c 'Operation not permitted$' <<<"$out")" 7 'no report of a multicast group leaves: none can be joined'
+	is "$(logged egress.connect verdict=deny via=ebpf protocol=2 comm=python3) $(logged egress.connect verdict=deny via=ebpf protocol=icmpv6)" '1 1' \
+		'which is logged'
 	run "${H[@]}" --allow web.test -- python3 attack.py sockets raw
 	is "$(grep ': ok$' <<<"$out" | grep -vx 'udp web.test: ok')" '' 'A9: likewise'
 
@@ -287,7 +293,7 @@ leftovers() {
 		background -q "${H[@]}" --allow web.test -- sleep "$m"
 		until_true 10 alive "$m"
 		ids=$(programs)
-		is "$(wc -w <<<"$ids")" 9 'nine programs are on the run'\''s control group'
+		is "$(wc -w <<<"$ids")" 10 'ten programs are on the run'\''s control group'
 		kill -KILL "$pid"
 		finish
 		until_true 5 gone "$m"

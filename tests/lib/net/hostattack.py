@@ -118,6 +118,25 @@ def elsewhere():
     attempt("other port udp", udp, ALLOWED4, 7001)
 
 
+def multicast():
+    """Each has the kernel send a report with the group's address."""
+    index = struct.pack("i", socket.if_nametoindex("lo"))
+    four, six = socket.inet_aton("239.1.2.3"), socket.inet_pton(socket.AF_INET6, "ff05::1:2:3")
+    any4 = struct.pack("=H2x4s120x", socket.AF_INET, four)
+    source4 = struct.pack("=H2x4s120x", socket.AF_INET, socket.inet_aton(ALLOWED4))
+    any6 = struct.pack("=HHI16sI100x", socket.AF_INET6, 0, 0, six, 0)
+    group = index + bytes(4)
+    for name, address, level, option, value in (
+            ("IP_ADD_MEMBERSHIP", ALLOWED4, 0, 35, four + bytes(4) + index),
+            ("IP_ADD_SOURCE_MEMBERSHIP", ALLOWED4, 0, 39, four + socket.inet_aton("127.0.0.1") + socket.inet_aton(ALLOWED4)),
+            ("MCAST_JOIN_GROUP", ALLOWED4, 0, 42, group + any4),
+            ("MCAST_JOIN_SOURCE_GROUP", ALLOWED4, 0, 46, group + any4 + source4),
+            ("IPv4's of an IPv6 socket", "::1", 0, 35, four + bytes(4) + index),
+            ("IPV6_JOIN_GROUP", "::1", 41, 20, six + index),
+            ("MCAST_JOIN_GROUP of IPv6", "::1", 41, 42, group + any6)):
+        attempt(name, lambda: open_socket(socket.SOCK_DGRAM, address).setsockopt(level, option, value) or "ok")
+
+
 def routes():
     """Outside they need servers that honour them; in the box the first packet must not leave."""
     attempt("source route udp", udp, ALLOWED4, 443, source_route)
