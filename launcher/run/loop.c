@@ -297,7 +297,7 @@ static void on_not_executed(struct supervisor *s, int errnum)
 	char place[256];
 
 	s->reason = errnum == ENOENT || errnum == ENOTDIR ? REASON_NOT_FOUND : REASON_NOT_EXECUTABLE;
-	err_errno(&s->error, errnum, "%s", s->plan.argv.v[0]);
+	words_not_executed(s, errnum);
 	if (errnum != EACCES || !s->plan.landlock.exec_listed)
 		return;
 	err_set(&s->error, errnum, "%s: not executable, or not named by commands.exec (the list is at %s)", s->plan.argv.v[0],

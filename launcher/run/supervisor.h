@@ -152,4 +152,7 @@ int loop_run(struct supervisor *s, struct err *e);
 /* What the child's BOX_FAILED means, with the object and what to do, in s->error. */
 void words_box_failed(struct supervisor *s, const struct box_msg *msg);
 
+/* Why the command could not be executed, in s->error. */
+void words_not_executed(struct supervisor *s, int errnum);
+
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "box/mounts.h"
 #include "box/netns.h"
 #include "run/supervisor.h"
@@ -122,4 +123,21 @@ void words_box_failed(struct supervisor *s, const struct box_msg *msg)
 	size_t len = strlen(s->error.msg);
 
 	snprintf(s->error.msg + len, sizeof(s->error.msg) - len, "; %s", phases[msg->phase].advice);
+}
+
+void words_not_executed(struct supervisor *s, int errnum)
+{
+	const char *command = s->plan.argv.v[0], *path = NULL;
+
+	for (size_t i = 0; i < s->plan.env.n; i++)
+		if (str_has_prefix(s->plan.env.v[i], "PATH="))
+			path = s->plan.env.v[i] + strlen("PATH=");
+	/* ENOENT is the interpreter's, too, which execve(2) does not tell apart. */
+	if (errnum == ENOENT && strchr(command, '/'))
+		err_set(&s->error, errnum, "%.256s: not there in the box, or its interpreter is not; "
+			"filesystem.read or --ro-bind shows a file of the host", command);
+	else if (errnum == ENOENT && path)
+		err_set(&s->error, errnum, "%.256s: not in the box's PATH (%.512s), or its interpreter is not there", command, path);
+	else
+		err_errno(&s->error, errnum, "%s", command);
 }

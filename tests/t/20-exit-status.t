@@ -29,11 +29,14 @@ statuses() {
 not_started() {
 	run -- /no/such
 	is "$status" 127 'case 3: a command that is not there is 127'
-	like "$err" '/no/such' 'case 3: and is named'
+	like "$err" '/no/such: not there in the box, or its interpreter is not; .*--ro-bind' 'case 3: and is named, with what to do'
 	is "$(event run.end reason)" not-found 'case 3: the record says not-found'
 	is "$(event command.exit type)" absent 'case 3: and no command.exit'
 	run -- no-such-command-in-path
 	is "$status" 127 'case 3: nor in PATH: 127'
+	like "$err" "no-such-command-in-path: not in the box's PATH \\(/usr/local/[^)]*:/bin\\)" 'case 3: and the PATH is said'
+	run --setenv PATH /a:/b -- no-such-command-in-path
+	like "$err" 'PATH \(/a:/b\)' 'case 3: the one of the box'
 	run -- /etc/passwd
 	is "$status" 126 'case 3: a file that cannot be executed is 126'
 	is "$(event run.end reason)" not-executable 'case 3: the record says not-executable'
@@ -43,6 +46,7 @@ not_started() {
 	chmod +x script
 	run -- ./script
 	is "$status" 127 'case 3: a missing interpreter is 127, as in a shell'
+	like "$err" './script: .*interpreter' 'case 3: and may be what is missing'
 	for s in 126 127; do
 		run -- sh -c "exit $s"
 		is "$(event run.end reason)" exited "case 3: a command that exits $s itself has exited"
