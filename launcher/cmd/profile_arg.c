@@ -15,6 +15,8 @@ int profile_arg_load(struct profile *p, const char *given, const struct strv *se
 	struct err e = {0};
 	int status = STATUS_OK;
 
+	if (given && !*given)
+		return cmd_fail_text(STATUS_REFUSED, "--profile: no name; name a profile, or a file with a / in it");
 	if (profile_load(p, profile_name(given), &env, &faults, &e) < 0) {
 		faults_text(&faults, &text);
 		if (text.len)

@@ -38,9 +38,9 @@ struct profile_env profile_env_get(void)
 
 const char *profile_name(const char *given)
 {
-	const char *name = given ? given : getenv("AGENTBOX_PROFILE");
+	const char *name = getenv("AGENTBOX_PROFILE");
 
-	return name && *name ? name : "default";
+	return given ? given : name && *name ? name : "default";
 }
 
 static char *lookup_folder_of(const char *file)
@@ -85,14 +85,26 @@ static void lookup_names(const struct strv *folders, struct strv *names)
 	}
 }
 
-static int lookup_missing(const char *name, const struct strv *folders, struct err *e)
+/* A file of that name where one with a / in it is looked for (profile_lookup). Return: fresh memory or NULL. */
+static char *lookup_near_file(const char *name, const char *beside)
 {
+	const char *suffix = str_has_suffix(name, ".ini") ? "" : ".ini";
+	cleanup_free char *folder = lookup_folder_of(beside ? beside : name);
+	cleanup_free char *path = mem_printf("%s/%s%s", folder, name, suffix);
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? mem_printf("./%s%s", name, suffix) : NULL;
+}
+
+static int lookup_missing(const char *name, const char *beside, const struct strv *folders, struct err *e)
+{
+	cleanup_free char *file = lookup_near_file(name, beside);
 	cleanup_strv struct strv names = {0};
 	cleanup_str struct str text = {0};
 	const char *near;
 
 	lookup_names(folders, &names);
-	near = names.n ? str_nearest(name, (const char *const *)names.v) : NULL;
+	near = file ? file : names.n ? str_nearest(name, (const char *const *)names.v) : NULL;
 	str_add_printable(&text, name, strlen(name));
 	str_add(&text, ": no such profile");
 	if (near) {
@@ -111,7 +123,7 @@ static int lookup_missing(const char *name, const struct strv *folders, struct e
 }
 
 /* NAME.ini of the first folder that has it. */
-static int lookup_by_name(const char *name, const struct strv *folders, char **out, struct err *e)
+static int lookup_by_name(const char *name, const char *beside, const struct strv *folders, char **out, struct err *e)
 {
 	for (size_t i = 0; i < folders->n; i++) {
 		cleanup_free char *path = mem_printf("%s/%s.ini", folders->v[i], name);
@@ -127,7 +139,7 @@ static int lookup_by_name(const char *name, const struct strv *folders, char **o
 				"cannot look for the profile %s: %s; set HOME, or name a file with a / in it",
 				path, strerrordesc_np(errno));
 	}
-	return lookup_missing(name, folders, e);
+	return lookup_missing(name, beside, folders, e);
 }
 
 int profile_lookup(const char *name, const char *beside, const struct profile_env *env, char **out, struct err *e)
@@ -143,5 +155,5 @@ int profile_lookup(const char *name, const char *beside, const struct profile_en
 		return 0;
 	}
 	lookup_folders(beside, env, &folders);
-	return lookup_by_name(name, &folders, out, e);
+	return lookup_by_name(name, beside, &folders, out, e);
 }

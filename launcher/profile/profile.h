@@ -158,7 +158,10 @@ struct profile_env {
 /* Reads the process's environment. */
 struct profile_env profile_env_get(void);
 
-/* The profile to load: `given`, else $AGENTBOX_PROFILE, else "default". given: may be NULL. */
+/*
+ * The profile to load: `given`, else $AGENTBOX_PROFILE, else "default". given: may be NULL. An empty variable is as one that
+ * is not set; an empty `given` stays that, and profile_lookup() refuses it.
+ */
 const char *profile_name(const char *given);
 
 /* Every value at its default. Must come first; profile_free undoes it. */

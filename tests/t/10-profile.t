@@ -95,6 +95,28 @@ run 1 "$AGENTBOX" check "$t/none.ini" && grep -q "cannot read the profile $t/non
 ok "a profile that cannot be read is a fault" $?
 run 1 "$AGENTBOX" check reviw && grep -qx 'reviw: no such profile; did you mean review?' "$t/out"
 ok "a mistyped profile gets the nearest" $?
+printf '[limits]\nmemory = 1G\n' >"$t/fix.ini"
+(cd "$t" && "$AGENTBOX" show -p fix.ini) >"$t/out" 2>&1
+[ $? -eq 125 ] && grep -qx 'agentbox: fix.ini: no such profile; did you mean ./fix.ini?' "$t/out"
+ok "a file in the directory is named with its /" $?
+(cd "$t" && "$AGENTBOX" show -p fix) >"$t/out" 2>&1
+[ $? -eq 125 ] && grep -q 'did you mean ./fix.ini?' "$t/out"
+ok "without its .ini, too" $?
+(cd "$t" && "$AGENTBOX" show -p ./fix.ini) >"$t/out" 2>&1
+ok "and so it is found" $?
+printf '[profile]\nextends = fix.ini\n' >"$t/ext.ini"
+run 1 "$AGENTBOX" check "$t/ext.ini" && grep -q 'fix.ini: no such profile; did you mean ./fix.ini?' "$t/out"
+ok "beside the file that extends it" $?
+rm "$t/fix.ini" "$t/ext.ini"
+for words in 'run -p' 'run --profile' 'why -p'; do
+	# shellcheck disable=SC2086
+	run 125 "$AGENTBOX" $words '' read /etc && grep -q -e '--profile: no name' "$t/err"
+	ok "$words '': a fault, and not the default" $?
+done
+run 125 "$AGENTBOX" show -p '' && grep -q -e '--profile: no name' "$t/err"
+ok "show -p '': too" $?
+AGENTBOX_PROFILE='' "$AGENTBOX" show >"$t/out" 2>"$t/err"
+ok 'an empty $AGENTBOX_PROFILE is none' $?
 run 125 "$AGENTBOX" check
 ok "check without a profile is 125" $?
 
