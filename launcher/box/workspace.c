@@ -234,6 +234,8 @@ static int add_repo(struct plan *plan, const struct profile *profile, const stru
 
 static int add_inputs(struct plan *plan, const struct run_request *req, const struct run_host *host, struct err *e)
 {
+	cleanup_strv struct strv dests = {0}; /* of req->inputs, in that order */
+
 	plan_add(plan, MOUNT_DIR, mem_strdup("/workspace/input"), built_in)->mode = 0555;
 	for (size_t i = 0; i < req->inputs.n; i++) {
 		const char *text = req->inputs.v[i], *colon = strrchr(text, ':');
@@ -244,6 +246,11 @@ static int add_inputs(struct plan *plan, const struct run_request *req, const st
 
 		if (!*name || strchr(name, '/') || str_eq(name, ".") || str_eq(name, ".."))
 			return err_set(e, EINVAL, "--input %s: \"%s\" is no name; write SRC:NAME with one without slashes", text, name);
+		for (size_t k = 0; k < dests.n; k++)
+			if (str_eq(dests.v[k], dest))
+				return err_set(e, EINVAL, "--input %.300s and --input %.300s: both would be %.300s; write SRC:NAME",
+					       req->inputs.v[k], text, dest);
+		strv_add(&dests, dest);
 		r = add_bind(plan, source, dest, MOUNT_RO, (struct origin){.file = "--input"}, host, e);
 		if (r < 0)
 			return err_prefix(e, "--input");
@@ -258,6 +265,9 @@ static int add_artifacts(struct plan *plan, const struct run_request *req, const
 	if (req->artifacts) {
 		int r = add_bind(plan, req->artifacts, "/workspace/artifacts", 0, (struct origin){.file = "--artifacts"}, host, e);
 
+		if (r == -ENOENT)
+			return err_set(e, ENOENT, "--artifacts %.400s: there is no such directory; make it first: mkdir -p %.400s",
+				       req->artifacts, req->artifacts);
 		return r < 0 ? err_prefix(e, "--artifacts") : 0;
 	}
 	s = plan_add(plan, MOUNT_BIND, mem_strdup("/workspace/artifacts"), built_in);

@@ -34,6 +34,10 @@ tests() {
 	refused 'a source below a file' "$T/f/x" 'Not a directory' --bind "$T/f/x" /workspace/scratch/x -- echo RAN
 	refused 'an input that is missing' "$T/no-such" 'No such file' --input "$T/no-such" -- echo RAN
 	refused 'an input without a name' '--input' 'NAME' --input "$T/d:a/b" -- echo RAN
+	refused 'two inputs of one name' "--input README:x and --input $T/f:x" '/workspace/input/x; write SRC:NAME' \
+		--input README:x --input "$T/f:x" -- echo RAN
+	refused 'two whose own names are the same' "--input $T/f and --input $T/d/../f" 'SRC:NAME' --input "$T/f" --input "$T/d/../f" -- echo RAN
+	refused 'artifacts that are missing' '--artifacts out' 'make it first: mkdir -p out$' --artifacts out -- echo RAN
 	refused 'a repository that is missing' "$T/no-such" 'No such file|not a directory' --repo "$T/no-such" -- echo RAN
 	refused 'a repository that is a file' "$T/f" 'directory' --repo "$T/f" -- echo RAN
 	refused 'the root as the repository' '/' 'repo' --repo / -- echo RAN
