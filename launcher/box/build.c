@@ -94,7 +94,7 @@ static void add_identity(struct plan *plan, const struct profile *profile, const
 	plan->host_gid = host->gid;
 	plan->box_uid = profile->identity.uid.set ? (uid_t)profile->identity.uid.n : host->uid;
 	plan->box_gid = profile->identity.gid.set ? (gid_t)profile->identity.gid.n : host->gid;
-	plan->hostname = mem_strdup(req->hostname ? req->hostname : profile->identity.hostname.v);
+	plan->hostname = mem_strdup(profile->identity.hostname.v);
 	plan->nested_namespaces = profile->syscalls.nested_namespaces.v;
 	plan->egress = (enum egress_mode)profile->egress.mode.v;
 	plan->private_network = profile->egress.mode.v != EGRESS_HOST;

@@ -24,7 +24,7 @@ struct run_request {
 	size_t n_mounts, cap_mounts;
 	struct strv setenv;    /* NAME=VALUE */
 	struct strv unsetenv;
-	const char *chdir, *hostname;
+	const char *chdir;
 	bool tty;
 	int keep_fds[64];
 	size_t n_keep_fds;

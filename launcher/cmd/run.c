@@ -54,7 +54,7 @@ static const struct cmd_option run_options[] = {
 	{0, "setenv", "NAME VALUE", "sets a variable"},
 	{0, "unsetenv", "NAME", "removes a variable"},
 	{0, "chdir", "DIR", "where the command starts, in the box"},
-	{0, "hostname", "NAME", "the box's host name"},
+	{0, "hostname", "NAME", "short for --set identity.hostname=NAME"},
 	{0, "tty", "auto|yes|no", "a terminal of the box's own (auto: when stdin and stdout are one)"},
 	{0, "event-fd", "N", "every event as a JSON line"},
 	{0, "status-fd", "N", "the final run.end object"},
@@ -73,6 +73,7 @@ static bool take_short(struct run_line *l, const char *name, const char *value, 
 		{"--allow", "egress", "allow", NULL},
 		{"--timeout", "limits", "wall-time", NULL},
 		{"--memory", "limits", "memory", NULL},
+		{"--hostname", "identity", "hostname", NULL},
 	};
 
 	for (size_t i = 0; i < sizeof(shorts) / sizeof(*shorts); i++) {
@@ -179,8 +180,6 @@ static bool take_text(struct run_line *l, const char *name, const char *const ar
 		strv_add(&r->unsetenv, args[0]);
 	else if (str_eq(name, "chdir"))
 		r->chdir = args[0];
-	else if (str_eq(name, "hostname"))
-		r->hostname = args[0];
 	else
 		return false;
 	return true;

@@ -82,6 +82,8 @@ ownership() {
 }
 
 names() {
+	local name
+
 	run -- sh -c 'id -un; id -gn; whoami; getent passwd agent | cut -d: -f3,6; hostname; cat /etc/hostname; test -w "$HOME" && echo home'
 	is "$(echo $out)" "agent agent agent $(id -u):/workspace/scratch/home agentbox agentbox home" 'user, group, home and host name'
 	run -s identity.uid=1000 -s identity.gid=1001 -s identity.user=dev -s identity.hostname=ci -- \
@@ -94,6 +96,14 @@ names() {
 	is "$out" box1 '--hostname'
 	run --hostname "$(printf '%065d' 0)" -- true
 	is "$status" 125 'one of 65 characters: 125'
+	for name in '' 'a b' 'x_y' '-a' 'a..b' "$(printf 'a\n127.0.0.1 evil')"; do
+		run --hostname "$name" -- true
+		is "$status" 125 "none that identity.hostname could not be: 125 (${name@Q})"
+		run -s "identity.hostname=$name" -- true
+		is "$status" 125 "(nor can it: ${name@Q})"
+	done
+	run -s identity.hostname=a --hostname b -- hostname
+	is "$out" b 'it wins over --set'
 	run -- sh -c 'cat /etc/passwd /etc/group'
 	unlike "$out" 'root:x:0:0:root:/root:/bin/bash|www-data|messagebus' 'no user of the host'\''s is named'
 	run -- sh -c 'cat /etc/shadow /etc/sudoers /etc/ssh/sshd_config /etc/machine-id'
