@@ -115,12 +115,15 @@ int env_add(struct plan *plan, const struct profile *profile, const struct run_r
 	pass(env, &profile->environment.pass, host->environ);
 	for (size_t i = 0; i < profile->environment.set.n; i++)
 		put_text(env, profile->environment.set.items[i].text);
-	for (size_t i = 0; i < req->unsetenv.n; i++)
-		env_remove(env, req->unsetenv.v[i]);
-	for (size_t i = 0; i < req->setenv.n; i++) {
-		if (*req->setenv.v[i] == '=')
-			return err_set(e, EINVAL, "--setenv: the variable's name is empty");
-		put_text(env, req->setenv.v[i]);
+	for (size_t i = 0; i < req->environment.n; i++) {
+		const char *text = req->environment.v[i];
+
+		if (!*text || *text == '=')
+			return err_set(e, EINVAL, "--setenv, --unsetenv: the variable's name is empty");
+		if (strchr(text, '='))
+			put_text(env, text);
+		else
+			env_remove(env, text);
 	}
 	/* Who asks where it runs gets the truth, whatever was passed. */
 	env_put(env, "AGENTBOX", 8, "1");

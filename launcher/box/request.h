@@ -22,8 +22,7 @@ struct run_request {
 	const char *artifacts; /* --artifacts; NULL: the run's own */
 	struct request_mount *mounts;
 	size_t n_mounts, cap_mounts;
-	struct strv setenv;    /* NAME=VALUE */
-	struct strv unsetenv;
+	struct strv environment; /* in order: NAME=VALUE sets, NAME alone removes */
 	const char *chdir;
 	bool tty;
 	int keep_fds[64];

@@ -140,11 +140,17 @@ static int take_keep_fd(struct run_line *l, const char *text, struct err *e)
 	return 0;
 }
 
-static int take_setenv(struct run_line *l, const char *const args[2], struct err *e)
+/* --setenv NAME VALUE, --unsetenv NAME: as in bubblewrap each does what it says where it stands, so the later wins. */
+static int take_variable(struct run_line *l, const char *option, const char *const args[2], struct err *e)
 {
+	struct strv *out = &l->options.request.environment;
+
 	if (!*args[0] || strchr(args[0], '='))
-		return err_set(e, EINVAL, "run: --setenv: \"%.64s\" is no name of a variable", args[0]);
-	strv_take(&l->options.request.setenv, mem_printf("%s=%s", args[0], args[1]));
+		return err_set(e, EINVAL, "run: --%s: \"%.64s\" is no name of a variable", option, args[0]);
+	if (args[1])
+		strv_take(out, mem_printf("%s=%s", args[0], args[1]));
+	else
+		strv_add(out, args[0]);
 	return 0;
 }
 
@@ -176,8 +182,6 @@ static bool take_text(struct run_line *l, const char *name, const char *const ar
 		strv_add(&r->inputs, args[0]);
 	else if (str_eq(name, "artifacts"))
 		r->artifacts = args[0];
-	else if (str_eq(name, "unsetenv"))
-		strv_add(&r->unsetenv, args[0]);
 	else if (str_eq(name, "chdir"))
 		r->chdir = args[0];
 	else
@@ -208,8 +212,8 @@ static int take_option(struct run_line *l, const char *name, const char *const a
 		return 0;
 	if (take_short(l, name, args[0], e))
 		return -e->code;
-	if (str_eq(name, "setenv"))
-		return take_setenv(l, args, e);
+	if (str_eq(name, "setenv") || str_eq(name, "unsetenv"))
+		return take_variable(l, name, args, e);
 	if (str_eq(name, "tty"))
 		return take_tty(l, args[0], e);
 	if (str_eq(name, "event-fd"))
@@ -356,8 +360,7 @@ static int run_main(int argc, char **argv)
 	profile_free(&profile);
 	strv_free(&l.sets);
 	strv_free(&l.options.request.inputs);
-	strv_free(&l.options.request.setenv);
-	strv_free(&l.options.request.unsetenv);
+	strv_free(&l.options.request.environment);
 	free(l.options.request.mounts);
 	return status;
 }

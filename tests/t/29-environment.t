@@ -5,6 +5,8 @@
 value=sEcReT$RANDOM$RANDOM
 
 tests() {
+	local name
+
 	printf '%s\n' "$value" >"$T/value"
 	export TOKEN="$value" LANG=C.UTF-8 LC_TIME=C NPM_TOKEN="$value" NPM_CONFIG_COLOR=never EDITOR=vi
 
@@ -39,6 +41,15 @@ tests() {
 	unlike "$out" '^LANG=' '--unsetenv'
 	like "$out" '^AGENTBOX=1$' 'AGENTBOX says the truth'
 	unlike "$out" '^AGENTBOX_RUN=x' 'AGENTBOX_RUN, too'
+	run --setenv A 1 --setenv B 1 --unsetenv A --unsetenv B --setenv B 2 --unsetenv NOSUCH -- env
+	unlike "$out" '^A=' '--setenv A 1 --unsetenv A: the later wins'
+	like "$out" '^B=2$' 'and the other way round'
+	run -s environment.set=A=1 --unsetenv A -- env
+	unlike "$out" '^A=' '--unsetenv removes what the profile sets'
+	for name in '' A=B; do
+		run --unsetenv "$name" -- true
+		is "$status" 125 "--unsetenv '$name': 125"
+	done
 	run --setenv A=B c -- true
 	is "$status" 125 '--setenv with = in the name: 125'
 	# shellcheck disable=SC2016
