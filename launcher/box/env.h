@@ -6,7 +6,10 @@
 #include "box/plan.h"
 #include "box/request.h"
 
-/* Fills plan->env: what the profile passes and sets, --setenv and --unsetenv in their order, and what is always there. 0 or -errno. */
+/*
+ * Fills plan->env: what the profile passes and sets, --setenv and --unsetenv in their order, and what is always there.
+ * Return: 0 or -errno.
+ */
 int env_add(struct plan *plan, const struct profile *profile, const struct run_request *req, const struct run_host *host,
 	    struct err *e);
 

@@ -114,23 +114,36 @@ static void add_mount(struct run_line *l, enum request_op op, const char *source
 	r->mounts[r->n_mounts++] = (struct request_mount){.op = op, .source = source, .dest = dest};
 }
 
-/* An open descriptor of the caller's. min: the lowest allowed. */
-static int take_fd(const char *option, const char *text, uint64_t min, int *out, struct err *e)
+/* An open descriptor of the caller's, none of the command's standard streams. */
+static int take_fd(const char *option, const char *text, int *out, struct err *e)
 {
 	uint64_t n;
 
-	if (num_u64(text, min, INT_MAX, &n) < 0)
-		return err_set(e, EINVAL, "run: %s %.32s: not the number of a descriptor from %d up", option, text, (int)min);
+	if (num_u64(text, 3, INT_MAX, &n) < 0)
+		return err_set(e, EINVAL, "run: %s %.32s: not the number of a descriptor from 3 up", option, text);
 	if (fcntl((int)n, F_GETFD) < 0)
 		return err_set(e, EBADF, "run: %s %s: no such descriptor is open", option, text);
 	*out = (int)n;
 	return 0;
 }
 
+/* One that agentbox itself writes to. */
+static int take_stream(const char *option, const char *text, int *out, struct err *e)
+{
+	int flags, r = take_fd(option, text, out, e);
+
+	if (r < 0)
+		return r;
+	flags = fcntl(*out, F_GETFL);
+	if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_RDONLY)
+		return err_set(e, EBADF, "run: %s %s: open for reading only; open it for writing: %s>FILE", option, text, text);
+	return 0;
+}
+
 static int take_keep_fd(struct run_line *l, const char *text, struct err *e)
 {
 	struct run_request *r = &l->options.request;
-	int fd = -1, ret = take_fd("--keep-fd", text, 3, &fd, e);
+	int fd = -1, ret = take_fd("--keep-fd", text, &fd, e);
 
 	if (ret < 0)
 		return ret;
@@ -217,9 +230,9 @@ static int take_option(struct run_line *l, const char *name, const char *const a
 	if (str_eq(name, "tty"))
 		return take_tty(l, args[0], e);
 	if (str_eq(name, "event-fd"))
-		return take_fd("--event-fd", args[0], 3, &l->options.event_fd, e);
+		return take_stream("--event-fd", args[0], &l->options.event_fd, e);
 	if (str_eq(name, "status-fd"))
-		return take_fd("--status-fd", args[0], 3, &l->options.status_fd, e);
+		return take_stream("--status-fd", args[0], &l->options.status_fd, e);
 	if (str_eq(name, "keep-fd"))
 		return take_keep_fd(l, args[0], e);
 	if (str_eq(name, "die-with-parent"))

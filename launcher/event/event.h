@@ -93,6 +93,12 @@ void event_log_head(const struct event_log *log, char *hex);
 int event_write(struct event_log *log, enum event_type type, json_t *fields, struct err *e);
 
 /*
+ * Writes a line, its line feed with it, to a descriptor of the caller's (--event-fd, --status-fd): not longer than
+ * EVENT_COPY_WAIT_MS, without SIGPIPE, its flags left as they are. Return: 0 or -errno (-ETIMEDOUT); then part of it may be written.
+ */
+int event_copy_line(int fd, const struct str *line);
+
+/*
  * Text of any bytes as a JSON string, reversibly: valid UTF-8 as it is; another byte 0xHH as the code point U+10F8HH;
  * NUL and the code points U+10F800..U+10F8FF themselves byte by byte the same way.
  */

@@ -196,7 +196,7 @@ static int64_t copy_now_ms(void)
  * bytes (fs/pipe.c: one free buffer), so no write is larger than that. A regular file gets the line in one, as others
  * may append to it too.
  */
-static bool copy_line(int fd, const struct str *line)
+int event_copy_line(int fd, const struct str *line)
 {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	struct stat st;
@@ -204,7 +204,7 @@ static bool copy_line(int fd, const struct str *line)
 	size_t done = 0;
 
 	if (fstat(fd, &st) < 0)
-		return false;
+		return -errno;
 	while (done < line->len) {
 		size_t len = line->len - done;
 		ssize_t n;
@@ -215,7 +215,7 @@ static bool copy_line(int fd, const struct str *line)
 		if (ready < 0 && errno == EINTR)
 			continue;
 		if (ready <= 0 || left_ms <= 0)
-			return false;
+			return ready < 0 ? -errno : -ETIMEDOUT;
 		if (S_ISSOCK(st.st_mode))
 			n = send(fd, line->text + done, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 		else
@@ -223,10 +223,10 @@ static bool copy_line(int fd, const struct str *line)
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n <= 0)
-			return false;
+			return n < 0 ? -errno : -EIO;
 		done += (size_t)n;
 	}
-	return true;
+	return 0;
 }
 
 int event_write(struct event_log *log, enum event_type type, json_t *fields, struct err *e)
@@ -241,7 +241,7 @@ int event_write(struct event_log *log, enum event_type type, json_t *fields, str
 		return r;
 	crypto_hash_sha256(log->prev, (const unsigned char *)line.text, line.len - 1);
 	log->seq++;
-	if (log->copy_fd >= 0 && !copy_line(log->copy_fd, &line))
+	if (log->copy_fd >= 0 && event_copy_line(log->copy_fd, &line) < 0)
 		log->copy_fd = -1;
 	return 0;
 }

@@ -347,6 +347,23 @@ static void keep_first(int *first, struct err *e, int r, const struct err *err)
 	*e = *err;
 }
 
+/* Who asked for it is told where it is missing; the run and its record are what they are. */
+static void record_status_line(const struct supervisor *s, const json_t *end)
+{
+	cleanup_str struct str line = {0};
+	char *text = json_dumps(end, JSON_COMPACT);
+	int r = -EINVAL;
+
+	if (text) {
+		str_addf(&line, "%s\n", text);
+		r = event_copy_line(s->options->status_fd, &line);
+	}
+	free(text);
+	if (r < 0)
+		fprintf(stderr, "agentbox: cannot write to --status-fd %d: %s; `agentbox log %s` has the end of the run\n",
+			s->options->status_fd, r == -ETIMEDOUT ? "it is full, and nobody reads it" : strerrordesc_np(-r), s->id);
+}
+
 int record_end(struct supervisor *s, struct err *e)
 {
 	char head[2 * crypto_hash_sha256_BYTES + 1];
@@ -389,13 +406,8 @@ int record_end(struct supervisor *s, struct err *e)
 	json_object_set(s->record, "signal", json_object_get(end, "signal"));
 	json_object_set(s->record, "message", json_object_get(end, "message"));
 	keep_first(&first, e, state_run_write(s->run_dir, s->record, &err), &err);
-	if (s->options->status_fd >= 0) {
-		char *text = json_dumps(end, JSON_COMPACT);
-
-		if (text)
-			dprintf(s->options->status_fd, "%s\n", text);
-		free(text);
-	}
+	if (s->options->status_fd >= 0)
+		record_status_line(s, end);
 	json_decref(end);
 	return first;
 }

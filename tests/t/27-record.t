@@ -102,6 +102,8 @@ chain() {
 }
 
 copies() {
+	local option
+
 	box --event-fd 7 --status-fd 8 -- sh -c 'exit 4' 7>"$T/copy" 8>"$T/status" </dev/null >"$T/out" 2>"$T/err"
 	is $? 4 '--event-fd and --status-fd'
 	is "$(cat "$T/copy")" "$(cat "$(run_dir)/events.jsonl")" '--event-fd gets every event, byte for byte'
@@ -118,6 +120,19 @@ copies() {
 	is "$(event run.end reason)" exited 'or the record'
 	box --status-fd 8 -- sh -c 'exit 5' 8> >(exit 0) >"$T/out" 2>"$T/err" </dev/null
 	is $? 5 'nor one of the status'
+	is "$(grep -c '^agentbox: cannot write to --status-fd 8: Broken pipe' "$T/err")" 1 'but it is said once'
+	# A pipe that is full: nobody reads it, and both ends are this command's.
+	capture timeout -k 2 -s KILL "$BOX_SECONDS" perl -MFcntl -MPOSIX -e '$^F = 99; pipe my $r, my $w or die;
+		fcntl $w, F_SETFL, O_WRONLY | O_NONBLOCK; 1 while syswrite $w, "x" x 4096; fcntl $w, F_SETFL, O_WRONLY;
+		POSIX::dup2(fileno $w, 8) and exec @ARGV' \
+		"$AB" run --status-fd 8 -- sh -c 'exit 5'
+	is "$status" 5 'a pipe of the status that nobody empties is not waited for'
+	like "$err" 'cannot write to --status-fd 8: it is full' 'and it is said'
+	for option in --event-fd --status-fd; do
+		capture box "$option" 7 -- echo RAN 7</dev/null
+		is "$status $out" '125 ' "$option: a descriptor that is open for reading only: 125"
+		like "$err" "$option 7: open for reading only" 'in words'
+	done
 	run --event-fd 7 -- sh -c 'ls /proc/self/fd; echo x >&7' 7>"$T/copy"
 	unlike "$out" '^7$' 'the descriptor is not in the box'
 }
