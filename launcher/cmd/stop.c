@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -231,14 +232,16 @@ static int stop_collect(struct stop_work *w, int state, const struct strv *words
 {
 	int status = STATUS_OK;
 	struct err e = {0};
+	size_t named;
 
 	if (w->all && state_run_list(state, ids, &e) < 0)
 		return cmd_fail(STATUS_REFUSED, &e);
+	named = ids->n;
 	for (size_t i = 0; i < words->n; i++) {
 		char id[STATE_ID_MAX];
 
 		if (state_run_find(state, words->v[i], id, &e) < 0)
-			status = cmd_fail(STATUS_FAULT, &e);
+			status = cmd_fail(STATUS_REFUSED, &e);
 		else
 			strv_add(ids, id);
 	}
@@ -248,7 +251,9 @@ static int stop_collect(struct stop_work *w, int state, const struct strv *words
 		if (r == -ENOENT && w->all) /* pruned meanwhile */
 			continue;
 		if (r < 0)
-			status = cmd_fail(STATUS_FAULT, &e);
+			status = cmd_fail(STATUS_REFUSED, &e);
+		else if (i >= named && w->targets[w->n - 1].id == ids->v[i] && w->targets[w->n - 1].gone)
+			fprintf(stderr, "agentbox: note: run %s has ended already\n", ids->v[i]);
 	}
 	return status;
 }
@@ -273,7 +278,7 @@ static int stop_main(int argc, char **argv)
 		if (w.targets[i].pidfd < 0)
 			w.targets[i].gone = true;
 	if (stop_all(&w, &e) < 0)
-		status = cmd_fail(STATUS_FAULT, &e);
+		status = cmd_fail(STATUS_REFUSED, &e);
 	for (size_t i = 0; i < w.n; i++) {
 		close(w.targets[i].rundir);
 		cleanup_fd_p(&w.targets[i].pidfd);

@@ -75,7 +75,7 @@ stopping() {
 	is "$(printf '%s\n' "$out" | python3 "$SCRATCH/tests/lib/field.py" - id) $(printf '%s\n' "$out" | python3 "$SCRATCH/tests/lib/field.py" - pid)" "$id $pid" \
 		'ps --json'
 	capture "$AB" stop "$id"
-	is "$status" 0 'stop RUN'
+	is "$status $err" '0 ' 'stop RUN'
 	gone "$m"
 	ok $? 'returns when all of it is gone'
 	finish
@@ -105,7 +105,8 @@ stopping() {
 	until_true 5 sh -c 'test "$("$0" ps | grep -c running)" = 2' "$AB"
 	ok $? 'two runs'
 	capture "$AB" stop no-such-run
-	isnt "$status" 0 'stop of no run'
+	is "$status" 125 'stop of no run'
+	like "$err" 'no such run: no-such-run' 'in words'
 	capture "$AB" stop
 	is "$status" 125 'stop without a run'
 	ended "$pid"
@@ -116,6 +117,11 @@ stopping() {
 	ok $? 'ends both'
 	capture "$AB" stop last
 	is "$status" 0 'stop of an ended run is no fault'
+	is "$err" "agentbox: note: run $(basename "$(run_dir)") has ended already" 'and is said'
+	capture "$AB" stop --all
+	is "$status $err" '0 ' 'stop --all says nothing of ended ones'
+	capture "$AB" stop last no-such-run
+	is "$status" 125 'one that is there and one that is not: 125'
 	# Another process that has its pid by now is not it: the start time is compared.
 	sleep 60 &
 	own $!
