@@ -88,15 +88,27 @@ int state_open(struct err *e)
 	return steal_fd(&fd);
 }
 
+/* WHAT in the state directory, which is named, as it may be a default that nobody has heard of. Return: -errnum. */
+static int state_fail(struct err *e, int errnum, const char *what)
+{
+	cleanup_free char *path = NULL;
+	struct err ignored = {0};
+
+	if (state_path(&path, &ignored) < 0)
+		return err_errno(e, errnum, "%s in the state directory", what);
+	return err_set(e, errnum, "%s in the state directory %.300s: %s; set AGENTBOX_STATE for another", what, path,
+		       strerrordesc_np(errnum));
+}
+
 /* runs/, made where it is missing. */
 static int state_runs(int state, struct err *e)
 {
 	int fd;
 
 	if (mkdirat(state, "runs", 0700) < 0 && errno != EEXIST)
-		return err_errno(e, errno, "cannot create runs/ in the state directory");
+		return state_fail(e, errno, "cannot create runs/");
 	fd = openat(state, "runs", OPEN_DIR);
-	return fd < 0 ? err_errno(e, errno, "cannot open runs/ in the state directory") : fd;
+	return fd < 0 ? state_fail(e, errno, "cannot open runs/") : fd;
 }
 
 static bool state_is_id(const char *name)
@@ -139,14 +151,14 @@ int state_run_create(int state, char *id, struct err *e)
 		if (mkdirat(runs, id, 0700) < 0) {
 			if (errno == EEXIST)
 				continue;
-			return err_errno(e, errno, "cannot create the run's directory in the state directory");
+			return state_fail(e, errno, "cannot create the run's directory");
 		}
 		fd = openat(runs, id, OPEN_DIR);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink)
 			return steal_fd(&fd);
 		/* A `prune` that came between took it for a lost one, which it removes: then another is made. */
 		if (fd < 0 && errno != ENOENT)
-			return err_errno(e, errno, "cannot open the run's directory");
+			return state_fail(e, errno, "cannot open the run's directory");
 	}
 	return err_set(e, EEXIST, "no free id for the run");
 }
@@ -187,14 +199,14 @@ int state_run_list(int state, struct strv *ids, struct err *e)
 		return fd;
 	dir = fdopendir(fd);
 	if (!dir)
-		return err_errno(e, errno, "cannot read runs/ in the state directory");
+		return state_fail(e, errno, "cannot read runs/");
 	steal_fd(&fd);
 	while (errno = 0, (d = readdir(dir)))
 		if (state_is_id(d->d_name) && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN) &&
 		    !state_is_unborn(dirfd(dir), d->d_name))
 			strv_add(ids, d->d_name);
 	if (errno)
-		return err_errno(e, errno, "cannot read runs/ in the state directory");
+		return state_fail(e, errno, "cannot read runs/");
 	if (ids->n > first)
 		qsort(ids->v + first, ids->n - first, sizeof(*ids->v), state_compare);
 	return 0;

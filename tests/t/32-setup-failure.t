@@ -68,9 +68,25 @@ tests() {
 	mkdir -m 0755 "$T/open"
 	AGENTBOX_STATE=$T/open refused 'a state directory that others can read' "$T/open" '0?700' -- echo RAN
 	rm -r "$T/open"
+	mkdir -m 0700 "$T/own"
+	touch "$T/own/runs"
+	AGENTBOX_STATE=$T/own refused 'a state directory whose runs are a file' "state directory $T/own: Not a directory" \
+		'; set AGENTBOX_STATE' -- echo RAN
+	capture env AGENTBOX_STATE="$T/own" "$AB" ps
+	is "$status" 125 'and so it is for ps'
+	like "$err" "state directory $T/own: " 'with the name'
+	rm "$T/own/runs"
 	if [ "$(id -u)" -ne 0 ]; then
+		chmod 0500 "$T/own"
+		AGENTBOX_STATE=$T/own refused 'one that cannot be written to' "create runs/ in the state directory $T/own: Permission" \
+			'; set AGENTBOX_STATE' -- echo RAN
+		mkdir -m 0700 "$T/own2" && mkdir -m 0500 "$T/own2/runs"
+		AGENTBOX_STATE=$T/own2 refused 'nor its runs' "create the run's directory in the state directory $T/own2: Permission" \
+			'; set AGENTBOX_STATE' -- echo RAN
+		rm -r "$T/own2"
 		AGENTBOX_STATE=/usr/state refused 'a state directory that cannot be made' /usr 'denied|Read-only' -- echo RAN
 	fi
+	rmdir "$T/own"
 
 	# A user who may make no namespaces: in a namespace with none left.
 	# shellcheck disable=SC2016
