@@ -42,7 +42,7 @@ static const struct cmd_option run_options[] = {
 	{'s', "set", "SECTION.KEY=VALUE", "a profile key; repeatable; list keys append"},
 	{0, "repo", "DIR", "the project at /workspace/repo"},
 	{0, "input", "SRC[:NAME]", "read-only at /workspace/input/NAME; repeatable"},
-	{0, "artifacts", "DIR", "a host directory for /workspace/artifacts"},
+	{0, "artifacts", "DIR", "a host directory, which must exist, for /workspace/artifacts"},
 	{0, "allow", "RULE", "short for --set egress.allow=RULE; turns the gateway on where the profile has no network"},
 	{0, "timeout", "DUR", "short for --set limits.wall-time=DUR"},
 	{0, "memory", "SIZE", "short for --set limits.memory=SIZE"},
@@ -61,8 +61,8 @@ static const struct cmd_option run_options[] = {
 	{0, "keep-fd", "N", "leaves descriptor N open in the box; repeatable"},
 	{0, "die-with-parent", NULL, "ends the run when the caller's process ends"},
 	{0, "dry-run", NULL, "prints the plan, runs nothing"},
-	{'q', "quiet", NULL, "no summary"},
-	{'v', "verbose", NULL, "more of it"},
+	{'q', "quiet", NULL, "no notes, and no word of what was denied or cut"},
+	{'v', "verbose", NULL, "the run's id and how it ended, too"},
 	{0},
 };
 

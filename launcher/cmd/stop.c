@@ -44,7 +44,7 @@ struct stop_work {
 
 static const struct cmd_option stop_options[] = {
 	{'a', "all", NULL, "every run that is running"},
-	{'g', "grace", "DUR", "time between TERM and KILL (default 10s)"},
+	{'g', "grace", "DUR", "time between TERM and KILL (default 10s, whatever limits.grace says)"},
 	{0},
 };
 

@@ -126,7 +126,7 @@ static int why_main(int argc, char **argv)
 
 const struct cmd cmd_why = {
 	.name = "why",
-	.synopsis = "[-p PROFILE] read|write|exec PATH | connect HOST:PORT",
+	.synopsis = "[-p PROFILE] [-s SECTION.KEY=VALUE] [--repo DIR] read|write|exec PATH | connect HOST:PORT",
 	.text = "is it allowed, and by which line",
 	.options = why_options,
 	.run = why_main,

@@ -84,13 +84,13 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"value", "integer", "the limit, in bytes, milliseconds or a count"},
 		{"used", "integer", "what was used, in the same unit"},
 		{"count", "integer?", "how often, where one event stands for several"})},
-	[EVENT_OUTPUT_TRUNCATED] = {"output.truncated", "the caller or the store got less than the command wrote", FIELDS(
+	[EVENT_OUTPUT_TRUNCATED] = {"output.truncated", "the caller or the store got less than the command wrote; not in this version", FIELDS(
 		{"stream", "string", "stdout or stderr"},
 		{"total_bytes", "integer", "what the command wrote"},
 		{"total_lines", "integer", "the same in lines"},
 		{"passed_bytes", "integer", "what the caller got"},
 		{"passed_lines", "integer?", "the same in lines"},
-		{"stored_bytes", "integer", "what `agentbox output` can show"})},
+		{"stored_bytes", "integer", "what is stored"})},
 	[EVENT_FS_CHANGES] = {"fs.changes", "what the run changed in its layer over the repository", FIELDS(
 		{"created", "integer", "entries that were not there: files, links, directories"},
 		{"modified", "integer", "entries that were there and were written, replaced or changed in mode"},

@@ -48,6 +48,10 @@ for p in "$here"/profiles/*.ini; do
 	run 0 "$AGENTBOX" show -p "$name" && grep -v '^#' "$t/out" >"$t/a" && cp "$t/out" "$t/shown.ini" &&
 		run 0 "$AGENTBOX" show -p "$t/shown.ini" && grep -v '^#' "$t/out" >"$t/b" && cmp -s "$t/a" "$t/b"
 	ok "profile $name printed reads back to the same" $?
+	# The README's table: name, project, network.
+	"$AGENTBOX" show -p "$name" | awk '/^repo-mode = / { r = $3 } /^mode = / { m = $3 } END { print r, m }' >"$t/want"
+	awk -v name="$name" '$1 == name { print $2, $3 == "none" ? $3 : "gateway" }' "$here/README" >"$t/got"
+	same "profile $name stands in the README with what it opens" "$t/want" "$t/got"
 done
 
 run 0 "$AGENTBOX" show -p review && grep -qx 'repo-mode = read' "$t/out"

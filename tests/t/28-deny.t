@@ -37,6 +37,36 @@ files() {
 	done
 }
 
+# What agentbox.ini(5), Globs, says: which of these files stay open under a pattern.
+globs() {
+	local pattern open
+
+	mkdir -p a/b/.x d/e
+	ln -s a link
+	echo SECRET | tee .env a/.env a/b/k.pem a/b/.x/k.pem k.pem >d/e/f
+	while read -r pattern open; do
+		run -s "filesystem.deny=$pattern" -- sh -c 'for f in .env a/.env a/b/k.pem a/b/.x/k.pem k.pem d/e/f; do
+			cat "$f" >/dev/null 2>&1 && echo "$f"; done; echo x >a/made.pem; cat a/made.pem'
+		is "$(echo $out)" "$open x" "deny = $pattern"
+	done <<-'END'
+		.env a/.env a/b/k.pem a/b/.x/k.pem k.pem d/e/f
+		*/.env .env a/b/k.pem a/b/.x/k.pem k.pem d/e/f
+		**/.env a/b/k.pem a/b/.x/k.pem k.pem d/e/f
+		.* a/.env a/b/k.pem a/b/.x/k.pem k.pem d/e/f
+		*env a/.env a/b/k.pem a/b/.x/k.pem k.pem d/e/f
+		*.pem .env a/.env a/b/k.pem a/b/.x/k.pem d/e/f
+		**/*.pem .env a/.env d/e/f
+		a/?/k.pem .env a/.env a/b/.x/k.pem k.pem d/e/f
+		a/**/k.pem .env a/.env k.pem d/e/f
+		a/b/** .env a/.env k.pem d/e/f
+		link/** .env k.pem d/e/f
+		l*/.env .env a/.env a/b/k.pem a/b/.x/k.pem k.pem d/e/f
+		[!a-c] .env a/.env a/b/k.pem a/b/.x/k.pem k.pem
+		[d-z]/e .env a/.env a/b/k.pem a/b/.x/k.pem k.pem
+	END
+	rm -rf .env a d k.pem link
+}
+
 absent() {
 	local before
 
@@ -148,6 +178,7 @@ many() {
 
 tests() {
 	files
+	globs
 	absent
 	names
 	many

@@ -542,6 +542,35 @@ static void test_tables(void **state)
 	}
 }
 
+/*
+ * agentbox.ini(5) lists the groups as they stand in the table, ".It Li @NAME" and then what it is for. Run from the source
+ * tree.
+ */
+static void test_man_page(void **state)
+{
+	FILE *in = fopen("man/agentbox.ini.5", "re");
+	cleanup_str struct str man = {0}, table = {0};
+	bool inside = false, item = false;
+	char line[1024];
+
+	(void)state;
+	assert_non_null(in);
+	while (fgets(line, sizeof(line), in)) {
+		if (str_has_prefix(line, ".Sh "))
+			inside = str_eq(line, ".Sh SYSTEM CALLS\n");
+		if (inside && (item || str_has_prefix(line, ".It ")))
+			str_add(&man, line);
+		item = str_has_prefix(line, ".It ");
+	}
+	fclose(in);
+	for (const struct syscall_group *g = syscall_groups; g->name; g++) {
+		const char *why = str_has_prefix(g->why, "check: ") ? g->why + strlen("check: ") : g->why;
+
+		str_addf(&table, ".It Li @%s\n%c%s.\n", g->name, *why >= 'a' && *why <= 'z' ? *why - 'a' + 'A' : *why, why + 1);
+	}
+	assert_string_equal(man.text, table.text);
+}
+
 static int setup(void **state)
 {
 	int fd, null = open("/dev/null", O_RDWR);
@@ -563,7 +592,8 @@ static int teardown(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tables), cmocka_unit_test(test_default), cmocka_unit_test(test_off),
+		cmocka_unit_test(test_tables), cmocka_unit_test(test_man_page),
+		cmocka_unit_test(test_default), cmocka_unit_test(test_off),
 		cmocka_unit_test(test_strict), cmocka_unit_test(test_nested),  cmocka_unit_test(test_words),
 		cmocka_unit_test(test_faults), cmocka_unit_test(test_root),    cmocka_unit_test(test_memfd),
 		cmocka_unit_test(test_foreign), cmocka_unit_test(test_log),
