@@ -82,6 +82,9 @@ static void signal_command(struct supervisor *s, int signum, bool group)
 {
 	struct box_msg msg = {.type = BOX_SIGNAL, .signum = (uint32_t)signum, .group = group};
 
+	/* Pid 1 waits for the word to start, and takes nothing else for it. */
+	if (!s->go_sent)
+		return;
 	fd_send(s->control, &msg, sizeof(msg), NULL, 0);
 }
 
@@ -198,7 +201,7 @@ static void on_signal(struct supervisor *s, const struct signalfd_siginfo *info)
 	default:
 		break;
 	}
-	if (!s->command_started)
+	if (!s->command_started && info->ssi_signo != SIGCONT)
 		begin_end(s, REASON_CANCELLED, 0);
 	else
 		signal_command(s, (int)info->ssi_signo, group);

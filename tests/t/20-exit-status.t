@@ -90,6 +90,18 @@ signals() {
 	finish
 	is "$status" 4 'case 7: WINCH, CONT, STOP, CONT do not disturb a run'
 
+	# At once, wherever the start is: none of these is lost on it, and none ends it.
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		background --allow @host:9 -- sh -c 'exit 4'
+		for s in WINCH CONT WINCH CONT; do
+			kill "-$s" "$pid" 2>/dev/null || break
+			sleep 0.00$i
+		done
+		finish
+		[ "$status" -eq 4 ] || break
+	done
+	is "$status" 4 'case 7: nor its start'
+
 	run -- sh -c 'kill -TERM $$; echo alive'
 	is "$status" 143 'case 8: the command gets its own TERM'
 	unlike "$out" alive 'case 8: and does not outlive it'
