@@ -478,6 +478,9 @@ void loop_reap_init(struct supervisor *s)
 
 	if (s->init_pidfd < 0 || s->init_reaped)
 		return;
+	/* It has said its last word, and nothing keeps it: not a SIGSTOP from outside either, as no clock runs any more. */
+	if (s->box_empty)
+		pidfd_send_signal(s->init_pidfd, SIGKILL, NULL, 0);
 	while (waitid(P_PIDFD, (id_t)s->init_pidfd, &info, WEXITED) < 0 && errno == EINTR)
 		;
 	s->init_gone = s->init_reaped = true;

@@ -156,9 +156,10 @@ int state_run_create(int state, char *id, struct err *e)
 		fd = openat(runs, id, OPEN_DIR);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink)
 			return steal_fd(&fd);
-		/* A `prune` that came between took it for a lost one, which it removes: then another is made. */
+		/* A `prune` or `ps` that came between has the lock, or has removed it for a lost one: then another is made. */
 		if (fd < 0 && errno != ENOENT)
 			return state_fail(e, errno, "cannot open the run's directory");
+		unlinkat(runs, id, AT_REMOVEDIR);
 	}
 	return err_set(e, EEXIST, "no free id for the run");
 }
