@@ -30,7 +30,7 @@
 #define SANITIZED 0
 #endif
 
-int leave_supervisor(pid_t parent, const char *name, bool outlives, const int *keep, size_t n_keep)
+int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_keep)
 {
 	sigset_t all;
 	int null;
@@ -40,7 +40,7 @@ int leave_supervisor(pid_t parent, const char *name, bool outlives, const int *k
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	setsid();
 	prctl(PR_SET_NAME, name);
-	if (!outlives && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return -errno;
 	if (getppid() != parent)
 		return -ESRCH;

@@ -9,11 +9,10 @@
 
 /*
  * First in a fresh fork of the supervisor: nothing of it stays, neither signals nor terminal nor descriptors, and the
- * process ends with it, but where it outlives it. name: for ps(1), 15 characters. keep: descriptors above 2 to keep,
- * ascending.
+ * process ends with it. name: for ps(1), 15 characters. keep: descriptors above 2 to keep, ascending.
  * Return: 0 or -errno; -ESRCH: `parent` (getpid() before the fork) has ended already.
  */
-int leave_supervisor(pid_t parent, const char *name, bool outlives, const int *keep, size_t n_keep);
+int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_keep);
 
 /*
  * Each: no capabilities in any set, no_new_privs, no core, no files to write, not to be traced; Landlock where the
