@@ -30,7 +30,7 @@
 #define SANITIZED 0
 #endif
 
-int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_keep)
+int leave_supervisor(pid_t parent, const char *name, bool outlives, const int *keep, size_t n_keep)
 {
 	sigset_t all;
 	int null;
@@ -40,9 +40,9 @@ int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_k
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	setsid();
 	prctl(PR_SET_NAME, name);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+	if (!outlives && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return -errno;
-	if (getppid() != parent)
+	if (!outlives && getppid() != parent)
 		return -ESRCH;
 	if (fd_close_from_3(keep, n_keep) < 0)
 		return -errno;
@@ -56,22 +56,31 @@ int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_k
 	return 0;
 }
 
+#define NO_CAPABILITY (-1)
+
 /* Asked of the kernel, not of the library that was to drop them. */
-static bool have_capabilities(void)
+static bool have_capabilities(int but)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
 
 	if (syscall(SYS_capget, &header, data) < 0)
 		return true;
+	if (but != NO_CAPABILITY) {
+		data[CAP_TO_INDEX(but)].effective &= ~CAP_TO_MASK(but);
+		data[CAP_TO_INDEX(but)].permitted &= ~CAP_TO_MASK(but);
+	}
 	for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
 		if (data[i].effective | data[i].permitted | data[i].inheritable)
 			return true;
 	return false;
 }
 
-static int drop_capabilities(void)
+/* but: one that is kept where it is there, or NO_CAPABILITY. */
+static int drop_capabilities(int but)
 {
+	bool keep = but != NO_CAPABILITY && capng_have_capability(CAPNG_PERMITTED, (unsigned)but);
+
 	/* libcap-ng remembers the pid of the process that used it first, which was the supervisor. */
 	capng_setpid((int)syscall(SYS_gettid));
 	/*
@@ -82,9 +91,11 @@ static int drop_capabilities(void)
 		;
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	capng_clear(CAPNG_SELECT_ALL);
+	if (keep && capng_update(CAPNG_ADD, (capng_type_t)(CAPNG_EFFECTIVE | CAPNG_PERMITTED), (unsigned)but) != 0)
+		return -EPERM;
 	if (capng_apply(CAPNG_SELECT_CAPS) != 0)
 		return -EPERM;
-	return have_capabilities() ? -EPERM : 0;
+	return have_capabilities(but) ? -EPERM : 0;
 }
 
 static int limit(int resource, rlim_t value)
@@ -94,13 +105,13 @@ static int limit(int resource, rlim_t value)
 	return setrlimit((__rlimit_resource_t)resource, &r) < 0 ? -errno : 0;
 }
 
-static int common(void)
+static int common(int but)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return -errno;
 	if (limit(RLIMIT_CORE, 0) < 0 || limit(RLIMIT_FSIZE, 0) < 0)
 		return -EPERM;
-	return drop_capabilities();
+	return drop_capabilities(but);
 }
 
 /* --- Landlock --- */
@@ -254,7 +265,7 @@ static int filter_resolver(void)
 
 int confine_gateway(bool host, const char **what)
 {
-	int rc = common();
+	int rc = common(NO_CAPABILITY);
 
 	*what = "capabilities and limits";
 	if (rc < 0)
@@ -269,10 +280,15 @@ int confine_gateway(bool host, const char **what)
 
 int confine_resolver(void)
 {
-	int rc = common();
+	int rc = common(NO_CAPABILITY);
 
 	if (rc == 0)
 		rc = close_files(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
 				 SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS);
 	return rc < 0 ? rc : filter_resolver();
+}
+
+int confine_sweeper(void)
+{
+	return common(CAP_DAC_OVERRIDE);
 }

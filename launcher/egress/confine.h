@@ -9,10 +9,10 @@
 
 /*
  * First in a fresh fork of the supervisor: nothing of it stays, neither signals nor terminal nor descriptors, and the
- * process ends with it. name: for ps(1), 15 characters. keep: descriptors above 2 to keep, ascending.
- * Return: 0 or -errno; -ESRCH: `parent` (getpid() before the fork) has ended already.
+ * process ends with it, but where it outlives it. name: for ps(1), 15 characters. keep: descriptors above 2 to keep, ascending.
+ * Return: 0 or -errno; -ESRCH: `parent` (getpid() before the fork) has ended already (not where it outlives it).
  */
-int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_keep);
+int leave_supervisor(pid_t parent, const char *name, bool outlives, const int *keep, size_t n_keep);
 
 /*
  * Each: no capabilities in any set, no_new_privs, no core, no files to write, not to be traced; Landlock where the
@@ -22,5 +22,8 @@ int leave_supervisor(pid_t parent, const char *name, const int *keep, size_t n_k
  */
 int confine_gateway(bool host, const char **what);
 int confine_resolver(void);
+
+/* For run/sweeper.c: keeps one capability, to remove control groups in a directory of another user's. Return: 0 or -errno. */
+int confine_sweeper(void);
 
 #endif

@@ -559,7 +559,7 @@ int gateway_main(const struct gateway_config *cfg, int report_fd, int socket_fd)
 	struct gateway *g = &gateway;
 	const char *what = NULL;
 	int keep[2] = {report_fd < socket_fd ? report_fd : socket_fd, report_fd < socket_fd ? socket_fd : report_fd};
-	int rc = leave_supervisor(cfg->parent, "agentbox-gate", keep, 2);
+	int rc = leave_supervisor(cfg->parent, "agentbox-gate", false, keep, 2);
 
 	init(g, cfg, report_fd);
 	if (rc < 0)

@@ -135,7 +135,7 @@ void resolver_main(int sock, pid_t parent)
 
 	pool.sock = sock;
 	atomic_store(&pool.threads, 1);
-	if (leave_supervisor(parent, "agentbox-dns", &sock, 1) < 0 || confine_resolver() < 0)
+	if (leave_supervisor(parent, "agentbox-dns", false, &sock, 1) < 0 || confine_resolver() < 0)
 		_exit(1);
 	serve(&pool);
 	_exit(0);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "egress/gateway.h"
 #include "run/network.h"
+#include "run/sweeper.h"
 
 #include "base/banned.h"
 
@@ -96,6 +97,8 @@ static int attach_host(struct supervisor *s, struct err *e)
 	uint32_t seed = 0;
 	int r = bpf_host_load(&s->ebpf.filter, &config, &missing);
 
+	if (r == 0)
+		r = sweeper_start(s, &missing);
 	if (r == 0)
 		r = bpf_filter_attach(&s->ebpf.filter, cgroup_ebpf_fd(&s->cgroup), &missing);
 	if (r < 0)

@@ -27,6 +27,7 @@
 #include "run/limits.h"
 #include "run/network.h"
 #include "run/supervisor.h"
+#include "run/sweeper.h"
 #include "sys/path.h"
 #include "sys/syscalls.h"
 
@@ -358,6 +359,7 @@ static void finish(struct supervisor *s)
 	loop_reap_init(s);
 	if (limits_remove(s, &e) < 0)
 		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
+	sweeper_end(s);
 	if (s->run_dir >= 0 && dirs_remove(s, &e) < 0)
 		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
 	/*

@@ -85,6 +85,7 @@ struct supervisor {
 	struct timespec started; /* CLOCK_MONOTONIC */
 
 	pid_t init;             /* pid 1 of the box, as we see it; 0: none */
+	pid_t sweeper;          /* run/sweeper.h; 0: none */
 	int init_pidfd, control, seccomp_listener, epoll, signals, parent_pidfd;
 	int deadline;           /* timerfd of the next wall-clock event, -1 without limit */
 	struct terminal terminal;

@@ -161,11 +161,24 @@ listening() {
 	done
 }
 
+groups() {
+	python3 -c 'import json, sys; print(*json.load(sys.stdin)["cgroups"])' <"$(run_dir)/run.json"
+}
+# Is none of these control groups there?
+no_group() {
+	local group
+
+	for group in "$@"; do
+		[ ! -e "$group" ] || return 1
+	done
+}
+no_sweeper() { [ -z "$(pgrep -f '^agentbox-sweeper')" ]; }
+
 no_process() { ! pgrep -f "hostattack.py hand $1" >/dev/null; }
 
 # Sockets that another run was given: they are the host's network's, and outlive the run that opened them.
 handed() {
-	local how taker dir=$T/handed
+	local how taker group dir=$T/handed
 
 	mkdir -p "$dir"
 	for how in outside ended killed; do
@@ -188,12 +201,18 @@ handed() {
 		fi
 		until_true 10 grep -q '^taken 6' "$T/taken"
 		if [ $how = killed ]; then
+			group=$(groups)
 			kill -KILL "$pid"
 		else
 			touch "$dir/s.go"
 		fi
 		finish
 		until_true 5 no_process "$dir/s"
+		if [ $how = killed ]; then
+			# shellcheck disable=SC2086 # paths
+			until_true 5 no_group $group
+			ok $? 'after kill -9 of the supervisor the control group is gone, while a socket of it lives'
+		fi
 		touch "$dir/s.over"
 		wait $taker
 		is "$(sed -n 1p "$T/taken") $(wc -l <"$T/taken")" 'taken 6 7' "(sockets were handed on: $how)"
@@ -273,7 +292,7 @@ for _ in range(9000):
 programs() {
 	local group
 
-	for group in $(python3 -c 'import json, sys; print(*json.load(sys.stdin)["cgroups"])' <"$(run_dir)/run.json"); do
+	for group in $(groups); do
 		bpftool -j cgroup show "$group" 2>/dev/null
 	done | python3 -c 'import json, re, sys; print(*re.findall(r"\"id\":(\d+)", sys.stdin.read()))'
 }
@@ -286,8 +305,11 @@ no_program() {
 }
 
 leftovers() {
-	local m ids round
+	local m ids group round
 
+	run "${H[@]}" --allow web.test -- true
+	no_sweeper
+	ok $? 'a run that ends by itself leaves no sweeper'
 	if have bpftool; then
 		m=$(mark)
 		background -q "${H[@]}" --allow web.test -- sleep "$m"
@@ -299,14 +321,43 @@ leftovers() {
 		until_true 5 gone "$m"
 		ok $? 'after kill -9 of the supervisor the box is gone'
 		is "$(ss -Hlun 'src 127.64.0.0/10 and sport = 53' | wc -l)" 0 'and its name server'
-		capture "$AB" prune
-		is "$status" 0 'prune removes the group'
 		# shellcheck disable=SC2086 # numbers
 		until_true 5 no_program $ids
-		ok $? 'and with it the programs'
+		ok $? 'and the programs'
+		group=$(groups)
+		isnt "$group" '' '(it had a control group)'
+		# shellcheck disable=SC2086 # paths
+		no_group $group
+		ok $? 'and the control group'
+		until_true 5 no_sweeper
+		ok $? 'and who removed it'
 	else
 		skip bpftool 'what is left of the programs'
 	fi
+	# Both killed: prune does it.
+	m=$(mark)
+	background -q "${H[@]}" -s limits.processes=64 --allow web.test -- sleep "$m"
+	until_true 10 alive "$m"
+	group=$(groups)
+	kill -KILL "$(pgrep -P "$pid" -f '^agentbox-sweeper')" "$pid"
+	finish
+	until_true 5 gone "$m"
+	# shellcheck disable=SC2086 # paths
+	! no_group $group
+	ok $? '(where the sweeper is killed as well the control group stays)'
+	capture "$AB" prune
+	# shellcheck disable=SC2086 # paths
+	no_group $group
+	ok $? 'prune removes it'
+	m=$(mark)
+	background -q "${H[@]}" -s limits.processes=64 --allow web.test -- sh -c "sleep $m & setsid sleep $m; wait"
+	until_true 10 alive "$m"
+	group=$(groups)
+	kill -KILL "$pid"
+	finish
+	# shellcheck disable=SC2086 # paths
+	until_true 5 no_group $group
+	ok $? 'with limits too, all its groups are gone'
 	# While the supervisor is killed, the box goes on trying: the filters must be there to its last moment.
 	: >"$NET/ends.log"
 	for round in 1 2 3 4 5 6; do
