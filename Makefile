@@ -118,7 +118,7 @@ UNIT = $(patsubst $(BUILD)/tests/unit/test_%,%,$(TEST_BINS))
 check-unit: all $(UNIT:%=$(BUILD)/tests/unit/test_%)
 	$(run_tests) $(UNIT:%=$(BUILD)/tests/unit/test_%)
 
-check-box: all $(PROBES) $(LEAK_BINS)
+check-box: all $(PROBES) $(LEAK_BINS) $(BUILD)/tests/unit/test_bpf
 	$(run_tests) $(BOX_TESTS)
 
 # Every system call of a run's setup and end failing once, in each process: for some minutes. tests/t/61-faults.t says what holds.

@@ -1014,9 +1014,10 @@ static void verifier_has_little_to_do(void **state)
 {
 	static const struct {
 		const char *allow, *deny;
-		unsigned most;
-	} runs[] = {{"web.test", "", 1300}, {"203.0.113.10:443", "", 1700}, {"203.0.113.10:443", "203.0.113.0/24:80", 2300}};
-	static const unsigned most_host[] = {3500, 6500, 10000};
+		unsigned most, most_host;
+	} runs[] = {{"web.test", "", 1300, 3500},
+		    {"203.0.113.10:443", "", 1700, 6500},
+		    {"203.0.113.10:443", "203.0.113.0/24:80", 2700, 10000}}; /* Linux 6.1 looks at 2,541, 6.18 at 1,927 */
 	struct fixture f;
 	struct err e = {0};
 
@@ -1042,7 +1043,7 @@ static void verifier_has_little_to_do(void **state)
 		attach_host(&f, 0);
 		sum = verified(&f.filter);
 		printf("# mode = host, the same: %u instructions verified\n", sum);
-		assert_true(sum < most_host[i]);
+		assert_true(sum < runs[i].most_host);
 		host_free(&f);
 	}
 }

@@ -72,6 +72,13 @@ if [ -e /bin/libbpf.so.1 ]; then
 	agentbox log --json last | grep '"type":"egress.connect"' | grep '"via":"ebpf"' | grep '"comm":"nc"\|"comm":"busybox"' |
 		grep -q '"address":"203.0.113.9"'
 	ok "eBPF: and is in the log, with the process"
+	# And so do those of mode = host, which is refused here: what keeps it from this kernel is not they.
+	ln -sf busybox /bin/ip
+	test_bpf >/tmp/out 2>&1
+	is $? 0 "the programs of both modes, against the policy that they were made of"
+	grep -q '^# mode = host: [0-9]* allowed .* and [0-9]* denied attempts compared' /tmp/out
+	ok "(they were attached)"
+	grep '^# ' /tmp/out
 	# Without Landlock's scopes the abstract sockets of the host's network would be open.
 	agentbox run -q -s egress.mode=host -- touch /tmp/ran 2>/tmp/out
 	is "$?/$(reason)$(ls /tmp/ran 2>/dev/null)" 125/refused "mode = host is refused on this kernel, before anything runs"
