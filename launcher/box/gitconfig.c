@@ -121,13 +121,13 @@ static void take_line(struct gitconfig *g, char *line)
 static void read_file(const char *file, const char *tree, struct strv *out, int depth, struct err *first)
 {
 	struct gitconfig g = {.file = file, .tree = tree, .out = out, .depth = depth, .first = first};
-	cleanup_free char *text = NULL;
-
+	cleanup_free char *text = NULL, *real = NULL;
 	int r;
 
 	if (depth > GITCONFIG_DEPTH || first->code)
 		return;
-	r = fd_read_file(AT_FDCWD, file, GITCONFIG_MAX, &text, NULL);
+	real = realpath(file, NULL); /* git follows links too, and takes relative names from the directory of the link */
+	r = real ? fd_read_file(AT_FDCWD, real, GITCONFIG_MAX, &text, NULL) : -errno;
 	if (r < 0) {
 		/* Not there, not a plain file, not for us to read: nothing that a name in it could protect. */
 		if (r != -ENOENT && r != -ENOTDIR && r != -ELOOP && r != -EACCES && r != -EISDIR && r != -EINVAL)

@@ -20,7 +20,7 @@
 
 #define GIT_LINE_MAX 4096
 #define GIT_ENTRIES_MAX 1000000
-#define GIT_DEPTH_MAX 32
+#define GIT_DEPTH_MAX 200 /* a descriptor for each */
 
 /*
  * A `.git` that somebody else put into a shared directory above ours is not ours (CVE-2022-24765). Root takes what the user
@@ -56,26 +56,47 @@ char *git_find_top(const char *dir)
 	return NULL;
 }
 
-/* The first line of dir/name, without its newline. NULL: no such regular file, or too long. */
-static char *read_line(const char *dir, const char *name)
+/* Does this errno say that there is no such file for us? Then there is none for git on our behalf either. */
+static bool is_absence(int errnum)
 {
-	cleanup_free char *path = path_join(dir, name);
-	char *text;
-
-	if (fd_read_file(AT_FDCWD, path, GIT_LINE_MAX, &text, NULL) < 0)
-		return NULL;
-	text[strcspn(text, "\n")] = '\0';
-	return text;
+	return errnum == ENOENT || errnum == ENOTDIR || errnum == EACCES || errnum == ELOOP || errnum == ENAMETOOLONG;
 }
 
-static char *real_or_null(const char *path, const char *base)
+/*
+ * The first line of dir/name, without its newline; caller frees. *out NULL: no such regular file, or too long. Return: 0 or -errno
+ * with `e`: it may be there.
+ */
+static int read_line(const char *dir, const char *name, char **out, struct err *e)
+{
+	cleanup_free char *path = path_join(dir, name);
+	int r;
+
+	*out = NULL;
+	r = fd_read_file(AT_FDCWD, path, GIT_LINE_MAX, out, NULL);
+	if (r == 0)
+		(*out)[strcspn(*out, "\n")] = '\0';
+	else if (!is_absence(-r) && r != -EISDIR && r != -EINVAL && r != -EFBIG)
+		return err_errno(e, -r, "%s", path);
+	return 0;
+}
+
+/* *out NULL: it leads nowhere. Caller frees. Return: 0 or -errno with `e`. */
+static int real_path(const char *path, const char *base, char **out, struct err *e)
 {
 	cleanup_free char *normal = path_normal(path, base);
 
-	return normal ? realpath(normal, NULL) : NULL;
+	*out = normal ? realpath(normal, NULL) : NULL;
+	return *out || !normal || is_absence(errno) ? 0 : err_errno(e, errno, "%s", normal);
 }
 
-bool git_is_directory(const char *dir)
+/* As real_path, of a path that a line of a file says. line: NULL: nowhere. */
+static int real_of_line(const char *line, const char *base, char **out, struct err *e)
+{
+	*out = NULL;
+	return line ? real_path(line, base, out, e) : 0;
+}
+
+int git_is_directory(const char *dir, struct err *e)
 {
 	static const char *const names[] = {"HEAD", "objects", "refs", NULL};
 
@@ -84,59 +105,73 @@ bool git_is_directory(const char *dir)
 		struct stat st;
 
 		if (lstat(path, &st) < 0)
-			return false;
+			return is_absence(errno) ? 0 : err_errno(e, errno, "%s", path);
 	}
-	return true;
+	return 1;
 }
 
-char *git_dir_of(const char *tree)
+/* The path in the file `.git` of a tree; NULL: there is none. Caller frees. Return: 0 or -errno with `e`. */
+static int read_dot_git(const char *tree, char **out, struct err *e)
+{
+	cleanup_free char *line = NULL;
+	int r = read_line(tree, ".git", &line, e);
+
+	*out = line && str_has_prefix(line, "gitdir: ") ? mem_strdup(line + 8) : NULL;
+	return r;
+}
+
+int git_dir_of(const char *tree, char **out, struct err *e)
 {
 	cleanup_free char *dot_git = path_join(tree, ".git"), *line = NULL;
 	struct stat st;
+	int r;
 
+	*out = NULL;
 	if (lstat(dot_git, &st) < 0)
-		return NULL;
+		return is_absence(errno) ? 0 : err_errno(e, errno, "%s", dot_git);
 	if (S_ISLNK(st.st_mode))
-		return realpath(dot_git, NULL);
-	line = read_line(tree, ".git");
-	return line && str_has_prefix(line, "gitdir: ") ? real_or_null(line + 8, tree) : NULL;
+		return real_path(dot_git, "/", out, e);
+	r = read_dot_git(tree, &line, e);
+	return r < 0 ? r : real_of_line(line, tree, out, e);
 }
 
 /*
  * Do the two sides name each other? All of `.git` and of what it names may be the work of whoever wrote the tree, so nothing
- * of it may lie in the tree, and what is to be shown must be a git directory that registered just this tree.
+ * of it may lie in the tree, and what is to be shown must be a git directory that registered just this tree. Return: 1, 0 or
+ * -errno with `e`.
  */
-static bool is_registered(const char *repo, const char *dot_git, const char *git_dir, const char *common, const char *back)
+static int is_registered(const char *repo, const char *dot_git, const char *git_dir, const char *common, const char *back, struct err *e)
 {
 	cleanup_free char *worktrees = path_join(common, "worktrees"), *parent = mem_strdup(git_dir);
 
 	*strrchr(parent, '/') = '\0';
-	return str_eq(back, dot_git) && str_eq(parent, worktrees) && !path_is_beneath(git_dir, repo) &&
-	       !path_is_beneath(repo, common) && git_is_directory(common);
+	if (!str_eq(back, dot_git) || !str_eq(parent, worktrees) || path_is_beneath(git_dir, repo) || path_is_beneath(repo, common))
+		return 0;
+	return git_is_directory(common, e);
 }
 
 int git_common_dir(const char *repo, char **common, struct err *e)
 {
 	cleanup_free char *dot_git = path_join(repo, ".git"), *line = NULL, *git_dir = NULL, *link = NULL, *back = NULL;
 	cleanup_free char *back_line = NULL, *found = NULL;
-	struct stat st;
+	int r, registered = 0;
 
 	*common = NULL;
-	if (lstat(dot_git, &st) < 0 || !S_ISREG(st.st_mode))
-		return 0;
-	line = read_line(repo, ".git");
-	if (!line || strncmp(line, "gitdir: ", 8) != 0)
-		return 0;
-	git_dir = real_or_null(line + 8, repo);
-	if (!git_dir)
-		return 0;
-	link = read_line(git_dir, "commondir");
-	if (!link)
-		return 0; /* a submodule, or --separate-git-dir: no linked work tree */
-	found = real_or_null(link, git_dir);
-	back_line = read_line(git_dir, "gitdir");
-	back = back_line ? real_or_null(back_line, git_dir) : NULL;
-	if (!found || !back || !is_registered(repo, dot_git, git_dir, found, back))
+	r = read_dot_git(repo, &line, e);
+	r = r ?: real_of_line(line, repo, &git_dir, e);
+	if (r < 0 || !git_dir)
+		return r;
+	r = read_line(git_dir, "commondir", &link, e);
+	if (r < 0 || !link)
+		return r; /* a submodule, or --separate-git-dir: no linked work tree */
+	r = real_of_line(link, git_dir, &found, e);
+	r = r ?: read_line(git_dir, "gitdir", &back_line, e);
+	r = r ?: real_of_line(back_line, git_dir, &back, e);
+	if (r == 0 && found && back)
+		registered = is_registered(repo, dot_git, git_dir, found, back, e);
+	if (r < 0 || registered < 0)
+		return r ?: registered;
+	if (!registered)
 		return err_set(e, EINVAL,
 			       "%s says that this is a linked work tree of %s, which does not point back to it; "
 			       "`git worktree repair` mends a moved one",
@@ -144,6 +179,9 @@ int git_common_dir(const char *repo, char **common, struct err *e)
 	*common = steal_ptr(&found);
 	return 0;
 }
+
+#define TOO_LARGE                                                                                                     \
+	"too much to find the repositories in it that need protection; use workspace.repo-mode = overlay, or a smaller --repo"
 
 struct nested_walk {
 	struct git_nested *out;
@@ -167,8 +205,8 @@ static int walk_entry(struct nested_walk *w, int dirfd, const char *rel, const s
 	if (d->d_type != DT_DIR && d->d_type != DT_UNKNOWN)
 		return 0;
 	fd = openat(dirfd, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return 0; /* no directory, or unreadable for us, and so for git on our behalf */
+	if (fd < 0) /* no directory, or unreadable for us, and so for git on our behalf; or it is gone */
+		return is_absence(errno) ? 0 : err_errno(e, errno, "%s/%s", w->repo, path);
 	if (!str_eq(d->d_name, ".git") && faccessat(fd, "HEAD", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    faccessat(fd, "objects", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		strv_add(&w->out->git_dirs, path);
@@ -183,25 +221,22 @@ static int walk_nested(struct nested_walk *w, int dirfd, const char *rel, int de
 
 	if (!dir) {
 		close(dirfd);
-		return 0;
+		return err_set(e, ENOMEM, "out of memory");
 	}
 	if (depth > GIT_DEPTH_MAX)
-		return 0;
-	while ((d = readdir(dir))) {
+		return err_set(e, E2BIG, "%s/%s is over %d directories deep: " TOO_LARGE, w->repo, rel, GIT_DEPTH_MAX);
+	while ((errno = 0, d = readdir(dir))) {
 		int r;
 
 		if (str_eq(d->d_name, ".") || str_eq(d->d_name, ".."))
 			continue;
 		if (++w->entries > GIT_ENTRIES_MAX)
-			return err_set(e, E2BIG,
-				       "%s has over %d entries, too many to find the repositories in it that need protection; "
-				       "use workspace.repo-mode = overlay, or a smaller --repo",
-				       w->repo, GIT_ENTRIES_MAX);
+			return err_set(e, E2BIG, "%s has over %d entries: " TOO_LARGE, w->repo, GIT_ENTRIES_MAX);
 		r = walk_entry(w, dirfd, rel, d, depth, e);
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return errno ? err_errno(e, errno, "%s/%s", w->repo, rel) : 0;
 }
 
 int git_find_nested(const char *repo, struct git_nested *out, struct err *e)
@@ -284,8 +319,9 @@ static char *head_commit(int head_dir, int refs_dir)
 
 char *git_head_commit(const char *repo)
 {
-	cleanup_free char *dot_git = path_join(repo, ".git"), *common = NULL, *line = NULL, *git_dir = NULL;
+	cleanup_free char *dot_git = path_join(repo, ".git"), *common = NULL, *git_dir = NULL;
 	cleanup_fd int head = -1, refs = -1;
+	struct err ignored;
 	struct stat st;
 
 	if (lstat(dot_git, &st) < 0)
@@ -294,11 +330,7 @@ char *git_head_commit(const char *repo)
 		head = open(dot_git, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		return head < 0 ? NULL : head_commit(head, head);
 	}
-	if (git_common_dir(repo, &common, NULL) < 0 || !common)
-		return NULL;
-	line = read_line(repo, ".git");
-	git_dir = line ? real_or_null(line + 8, repo) : NULL;
-	if (!git_dir)
+	if (git_common_dir(repo, &common, &ignored) < 0 || !common || git_dir_of(repo, &git_dir, &ignored) < 0 || !git_dir)
 		return NULL;
 	head = open(git_dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	refs = open(common, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -13,20 +13,28 @@ char *git_find_top(const char *dir);
  * The repository that a linked work tree belongs to. `.git` is text that anybody who can write to the tree may have
  * written, so it is believed only where the other side points back: GITDIR/gitdir names this tree.
  * repo: absolute and real. *common: the repository's git directory, real, caller frees; NULL where `repo` is no linked work
- * tree. Return: 0, or -errno with `e` where `.git` is a file that cannot be believed.
+ * tree. Return: 0, or -errno with `e`; -EINVAL: `.git` is a file that cannot be believed.
  */
 int git_common_dir(const char *repo, char **common, struct err *e);
 
-/* Has `dir` what git takes for a git directory: HEAD, objects, refs? */
-bool git_is_directory(const char *dir);
+/*
+ * Here and below what is not there, or not for this user to read, is not there for git either; any other failure (EIO, EMFILE)
+ * is one: something could stay unprotected.
+ */
 
-/* Where a tree's `.git` leads that is a file ("gitdir: ...") or a symbolic link, real. Caller frees. NULL: nowhere. */
-char *git_dir_of(const char *tree);
+/* Has `dir` what git takes for a git directory: HEAD, objects, refs? Return: 1, 0, or -errno with `e`. */
+int git_is_directory(const char *dir, struct err *e);
+
+/*
+ * Where a tree's `.git` leads that is a file ("gitdir: ...") or a symbolic link, real. *out: caller frees; NULL: nowhere.
+ * Return: 0 or -errno with `e`.
+ */
+int git_dir_of(const char *tree, char **out, struct err *e);
 
 /*
  * Repositories beneath `repo`, as paths relative to it: directories that hold a ".git", and the git directories of
  * submodules (.git/modules/NAME) and of bare repositories. Not `repo` itself. Symbolic links are not followed.
- * Return: 0; -E2BIG with `e` where the tree is too large to look through.
+ * Return: 0 or -errno with `e`; -E2BIG: the tree is too large or too deep to look through.
  */
 struct git_nested {
 	struct strv trees;    /* "vendor/lib": a work tree */

@@ -114,9 +114,11 @@ static int protect_dot_git(struct covers *c, const char *tree, struct err *e)
 {
 	cleanup_free char *dot_git = path_join(tree, ".git"), *git_dir = NULL;
 	struct stat st;
-	int r;
+	int r = git_is_directory(tree, e);
 
-	if (git_is_directory(tree)) /* a bare repository is its own git directory */
+	if (r < 0)
+		return r;
+	if (r) /* a bare repository is its own git directory */
 		return protect_git_dir(c, tree, tree, e);
 	if (lstat(dot_git, &st) < 0)
 		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(e, errno, "%s", dot_git);
@@ -124,7 +126,7 @@ static int protect_dot_git(struct covers *c, const char *tree, struct err *e)
 		return protect_git_dir(c, dot_git, tree, e);
 	/* The link itself must not be replaced; and where it leads may lie in what the box can write. */
 	r = covers_host_path(c, dot_git, MOUNT_PIN, (struct origin){0}, e);
-	git_dir = git_dir_of(tree);
+	r = r ?: git_dir_of(tree, &git_dir, e);
 	return r == 0 && git_dir ? protect_git_dir(c, git_dir, tree, e) : r;
 }
 

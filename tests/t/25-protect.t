@@ -280,6 +280,24 @@ nested() {
 	git clean -qfdx
 }
 
+# Far down too; and what is too deep to be looked through is refused.
+deep() {
+	local way=d i
+
+	for ((i = 0; i < 60; i++)); do way+=/d; done
+	mkdir -p "$way" && make_repo "$way/inner"
+	run "${write[@]}" --setenv W "$way" -- sh -c 'echo evil >"$W/inner/.git/config" && echo WROTE; echo x >"$W/inner/free" && echo ran'
+	is "$status $out" '0 ran' 'a repository 60 directories down is held'
+	for ((i = 0; i < 150; i++)); do way+=/d; done
+	mkdir -p "$way"
+	run "${write[@]}" -- echo ran
+	is "$status $out" '125 ' 'a tree that is too deep to be looked through is refused'
+	like "$err" 'is over 200 directories deep.*repo-mode = overlay' 'and the message says so'
+	run -- echo ran
+	is "$status $out" '0 ran' '(as an overlay it may be)'
+	rm -rf d
+}
+
 tests() {
 	existing
 	links
@@ -287,6 +305,7 @@ tests() {
 	killed
 	worktree
 	nested
+	deep
 }
 
 for_each_user tests

@@ -103,6 +103,11 @@ configured() {
 	run "${W[@]}" -- sh -c 'echo evil >tools/hooks/pre-commit && echo MADE; echo evil >>team.config && echo CHANGED
 		mv tools t2 && echo MOVED; git status >/dev/null && echo end'
 	is "$(echo $out)" end 'H6: core.hooksPath and include.path in the tree are held'
+	mv .git/config tools/config && ln -s ../tools/config .git/config
+	run "${W[@]}" -- sh -c 'echo evil >tools/hooks/pre-commit && echo MADE; echo evil >>team.config && echo CHANGED
+		echo evil >>tools/config && echo CONFIGURED; ln -sf /tmp/x .git/config && echo LINKED; git status >/dev/null && echo end'
+	is "$(echo $out)" end 'H6: and where the configuration is a link that leads into the tree'
+	rm .git/config && mv tools/config .git/config
 	git init -q --separate-git-dir "$T/h6/gd" "$T/h6s" 2>/dev/null
 	mkdir s && printf 'gitdir: ../gd\n' >s/.git
 	run "${W[@]}" -- sh -c 'echo "#" >>gd/config && echo CHANGED; mv gd gd2 && echo MOVED; echo end'

@@ -190,6 +190,15 @@ static void test_git_config(void **state)
 	assert_true(strv_has(&paths, "/etc/else"));
 	for (size_t i = 0; i < paths.n; i++)
 		assert_null(strstr(paths.v[i], "not/this"));
+	/* Behind a link: read where it leads, names relative to where it stands. */
+	put("l/real/config", "[core]\n\thooksPath = linked/hooks\n[include]\n\tpath = more\n");
+	put("l/.git/more", "[core]\nfsmonitor = by/more\n");
+	assert_int_equal(symlink("../real/config", at("l/.git/config")), 0);
+	assert_int_equal(gitconfig_paths(at("l/.git/config"), at("l"), &paths, &e), 0);
+	assert_true(strv_has(&paths, at("l/linked/hooks")));
+	assert_true(strv_has(&paths, at("l/by/more")));
+	assert_int_equal(symlink("nowhere", at("l/.git/dangling")), 0);
+	assert_int_equal(gitconfig_paths(at("l/.git/dangling"), at("l"), &paths, &e), 0);
 	put("big/config", "[core]\n");
 	assert_int_equal(truncate(at("big/config"), (1 << 20) + 1), 0);
 	assert_int_equal(gitconfig_paths(at("big/config"), at("big"), &paths, &e), -EFBIG);
