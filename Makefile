@@ -100,10 +100,15 @@ $(BUILD)/tests/probes/%: tests/t/probes/%.c
 
 # The program as tests/t/60-leaks.t runs it: under valgrind, and with the leak sanitizer, which needs no other code but at the link.
 LEAK_BINS = $(BUILD)/tests/leaks/valgrind $(BUILD)/tests/leaks/lsan
-$(LEAK_BINS): tests/lib/stay.c $(BUILD)/launcher/main.o $(BUILD)/libagentbox.a
+LEAK_OBJS = tests/lib/stay.c $(BUILD)/launcher/main.o $(BUILD)/libagentbox.a
+NATIVE = syscall fsopen fsconfig fsmount move_mount open_tree mount_setattr mount pidfd_open pidfd_send_signal seccomp_load
+link_leaks = $(Q)mkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(1) -Wl,--wrap=execv -o $@ $^ $(DEPS_LIBS)
+$(BUILD)/tests/leaks/lsan: $(LEAK_OBJS)
 	$(say) LINK $@
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(if $(filter %/lsan,$@),-fsanitize=leak) -Wl,--wrap=execv -o $@ $^ $(DEPS_LIBS)
+	$(call link_leaks,-fsanitize=leak)
+$(BUILD)/tests/leaks/valgrind: tests/lib/native.c $(LEAK_OBJS)
+	$(say) LINK $@
+	$(call link_leaks,$(NATIVE:%=-Wl,--wrap=%))
 
 # Unit tests and shell tests are programs that print TAP. check runs them in one prove, for one total.
 BOX_TESTS = $(sort $(wildcard tests/t/*.t))

@@ -202,15 +202,9 @@ static int open_parent(struct mounts *m, const char *dest, const char **last)
 
 static int make_object(int parent, const char *name, bool is_dir, mode_t mode)
 {
-	int fd;
+	int rc = is_dir ? mkdirat(parent, name, mode) : mknodat(parent, name, S_IFREG | mode, 0);
 
-	if (is_dir)
-		return mkdirat(parent, name, mode) < 0 ? -errno : 0;
-	fd = openat(parent, name, O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, mode);
-	if (fd < 0)
-		return -errno;
-	close(fd);
-	return 0;
+	return rc < 0 ? -errno : 0;
 }
 
 /* dest as a directory or a file, made where it is not there and its place is ours. mode: of a new one (the umask is 0). */
