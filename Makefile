@@ -30,7 +30,7 @@ ALL_CFLAGS = -std=gnu11 -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstri
 ALL_LDFLAGS = $(HARDEN_LDFLAGS) $(LDFLAGS)
 
 SRCS = $(filter-out launcher/main.c %.bpf.c,$(sort $(wildcard launcher/*/*.c)))
-OBJS = $(SRCS:%.c=$(BUILD)/%.o)
+OBJS = $(SRCS:%.c=$(BUILD)/%.o) $(BUILD)/seccomp_bodies.o
 TEST_BINS = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(sort $(wildcard tests/unit/test_*.c)))
 PROBES = $(patsubst tests/t/probes/%.c,$(BUILD)/tests/probes/%,$(sort $(wildcard tests/t/probes/*.c)))
 FUZZERS = $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
@@ -57,6 +57,19 @@ $(BUILD)/%.o: %.c config.mk Makefile
 	$(say) CC $<
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# What libseccomp makes of profiles that change nothing of it (launcher/box/seccomp_body.h); of none where what is built does not run.
+$(BUILD)/seccomp-bodies: scripts/seccomp-bodies.c $(filter-out $(BUILD)/seccomp_bodies.o,$(OBJS))
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(DEPS_LIBS)
+
+$(BUILD)/seccomp_bodies.c: $(if $(filter yes,$(CROSS)),config.mk,$(BUILD)/seccomp-bodies)
+	$(say) GEN $@
+	$(Q)$(if $(filter yes,$(CROSS)),printf '%s\n' '#include "box/seccomp_body.h"' 'const struct seccomp_body seccomp_bodies[] = {{.n = 0}};',$<) >$@
+
+$(BUILD)/seccomp_bodies.o: $(BUILD)/seccomp_bodies.c
+	$(say) CC $<
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
 # The eBPF programs, where configure found what builds them. They need the kernel's exported headers alone.
 ifeq ($(HAVE_BPF),yes)
@@ -101,7 +114,7 @@ $(BUILD)/tests/probes/%: tests/t/probes/%.c
 # The program as tests/t/60-leaks.t runs it: under valgrind, and with the leak sanitizer, which needs no other code but at the link.
 LEAK_BINS = $(BUILD)/tests/leaks/valgrind $(BUILD)/tests/leaks/lsan
 LEAK_OBJS = tests/lib/stay.c $(BUILD)/launcher/main.o $(BUILD)/libagentbox.a
-NATIVE = syscall fsopen fsconfig fsmount move_mount open_tree mount_setattr mount pidfd_open pidfd_send_signal seccomp_load
+NATIVE = syscall clone fsopen fsconfig fsmount move_mount open_tree mount_setattr mount pidfd_open pidfd_send_signal seccomp_load
 link_leaks = $(Q)mkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(1) -Wl,--wrap=execv -o $@ $^ $(DEPS_LIBS)
 $(BUILD)/tests/leaks/lsan: $(LEAK_OBJS)
 	$(say) LINK $@

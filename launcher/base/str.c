@@ -37,16 +37,22 @@ void str_add(struct str *s, const char *text)
 void str_addf(struct str *s, const char *fmt, ...)
 {
 	va_list ap;
-	char *text;
 	int n;
 
-	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
-	va_end(ap);
-	if (n < 0)
-		abort();
-	str_add_n(s, text, (size_t)n);
-	free(text);
+	str_grow(s, 0);
+	for (;;) {
+		size_t room = s->cap - s->len;
+
+		va_start(ap, fmt);
+		n = vsnprintf(s->text + s->len, room, fmt, ap);
+		va_end(ap);
+		if (n < 0)
+			abort();
+		if ((size_t)n < room)
+			break;
+		str_grow(s, (size_t)n);
+	}
+	s->len += (size_t)n;
 }
 
 char *str_steal(struct str *s)

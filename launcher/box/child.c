@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -18,6 +19,7 @@
 #include "box/messages.h"
 #include "box/mounts.h"
 #include "box/netns.h"
+#include "box/netns_maker.h"
 #include "box/rlimits.h"
 #include "box/seccomp.h"
 #include "sys/fd.h"
@@ -30,6 +32,7 @@ struct child {
 	const struct plan *plan;
 	int tty_master, tty_slave;
 	int seccomp_listener;
+	struct netns_maker netns;
 };
 
 void child_exit(int status)
@@ -132,19 +135,29 @@ static int phase_ids(struct child *c)
 	return r;
 }
 
-/* Phase 4: loopback up, and with a gateway all that leads to it. Nothing else is in this network. */
+/*
+ * Phase 4: a network namespace, its loopback up, and with a gateway all that leads to it. Nothing else is in this network.
+ * Without a gateway it is being made when this returns: join_network().
+ */
 static int phase_network(struct child *c, struct netns_failure *failure)
 {
 	int r;
 
-	*failure = (struct netns_failure){0};
+	*failure = (struct netns_failure){.step = NETNS_STEP_NAMESPACE};
 	if (!c->plan->private_network)
 		return 0;
 	if (c->plan->egress != EGRESS_GATEWAY)
-		return netns_loopback_up();
+		return netns_maker_start(&c->netns);
+	if (unshare(CLONE_NEWNET) < 0)
+		return -errno;
 	r = netns_setup(&c->plan->net, c->config->network, failure);
 	close(c->config->network);
 	return r;
+}
+
+static int join_network(struct child *c, struct netns_failure *failure)
+{
+	return c->netns.pid ? netns_maker_join(&c->netns, failure) : 0;
 }
 
 /* Phase 7: a pseudo-terminal of the box's own instance, so that it has a name inside and is nobody's outside. */
@@ -245,6 +258,9 @@ void child_main(const struct child_config *config)
 	r = mounts_execute(c.plan, &where);
 	if (r < 0)
 		child_fail(&c, PHASE_MOUNTS, r, where.step, (int)where.object);
+	r = join_network(&c, &network);
+	if (r < 0)
+		child_fail(&c, PHASE_NETWORK, r, network.step, network.object);
 	r = mounts_enter_root();
 	if (r < 0)
 		child_fail(&c, PHASE_ENTER, r, -1, 0);

@@ -488,6 +488,8 @@ static const char *const fd_names[NETNS_FDS] = {
 int netns_failure_text(const struct netns_failure *f, int errnum, struct err *e)
 {
 	switch (f->step) {
+	case NETNS_STEP_NAMESPACE:
+		return err_errno(e, errnum, "cannot make the box's network namespace; `agentbox doctor` says what is missing");
 	case NETNS_STEP_LOOPBACK:
 		return err_errno(e, errnum, "the box's network: lo does not come up");
 	case NETNS_STEP_SOCKET:

@@ -85,7 +85,8 @@ struct netns_message {
 };
 
 enum netns_step {
-	NETNS_STEP_LOOPBACK = 1,
+	NETNS_STEP_NAMESPACE = 1,
+	NETNS_STEP_LOOPBACK,
 	NETNS_STEP_SOCKET,   /* object: enum netns_fd */
 	NETNS_STEP_NETLINK,  /* a netlink socket */
 	NETNS_STEP_ADDRESS,  /* object: 4 or 6 */

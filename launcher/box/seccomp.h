@@ -6,7 +6,7 @@
  *
  * The program has two parts. A head of our own (box/seccomp_args.c) holds what libseccomp cannot say: calls newer than
  * the tables, and checks that need more than one comparison of the same argument. The body is libseccomp's: the
- * architecture (others are killed, x32 too), then names.
+ * architecture (others are killed, x32 too), then names (box/seccomp_body.h).
  */
 #ifndef AGENTBOX_BOX_SECCOMP_H
 #define AGENTBOX_BOX_SECCOMP_H
@@ -41,6 +41,11 @@ int seccomp_check(const struct profile *p, struct faults *faults);
  * out: zeroed; seccomp_free undoes it. Return: 0; -EINVAL for a name that is not known; -ENOMEM etc. of libseccomp.
  */
 int seccomp_build(const struct profile *p, bool box_root, struct seccomp_program *out, struct err *e);
+
+struct seccomp_body;
+
+/* For scripts/seccomp-bodies.c: the rules of such a program's body (box/seccomp_body.h). body->rules: the caller's. Return: as above. */
+int seccomp_rules(const struct profile *p, bool box_root, struct seccomp_body *body, struct err *e);
 
 /*
  * Child, async-signal-safe; no_new_privs must be set.

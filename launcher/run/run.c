@@ -225,8 +225,6 @@ static int start_box(struct supervisor *s, struct err *e)
 	int pair[2], r, groups[CGROUP_DIRS_MAX], n_groups;
 	mode_t mask;
 
-	if (s->plan.private_network)
-		args->flags |= CLONE_NEWNET;
 	args->pidfd = (uint64_t)(uintptr_t)&s->init_pidfd;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(e, errno, "socketpair");

@@ -26,6 +26,7 @@
 
 #include "base/mem.h"
 #include "box/seccomp.h"
+#include "box/seccomp_body.h"
 #include "box/syscalls.h"
 
 #include "base/banned.h"
@@ -571,6 +572,52 @@ static void test_man_page(void **state)
 	assert_string_equal(man.text, table.text);
 }
 
+static bool is_made(const struct seccomp_body *wanted)
+{
+	for (const struct seccomp_body *b = seccomp_bodies; b->n; b++)
+		if (b->strict == wanted->strict && b->n_rules == wanted->n_rules &&
+		    memcmp(b->rules, wanted->rules, b->n_rules * sizeof(*b->rules)) == 0)
+			return true;
+	return false;
+}
+
+/* What was made at the build is what libseccomp makes now, and is there for profiles that change nothing. */
+static void test_bodies(void **state)
+{
+	struct profile p = {0};
+	struct err e;
+
+	(void)state;
+	if (!seccomp_bodies[0].n)
+		skip(); /* a cross build */
+	for (const struct seccomp_body *b = seccomp_bodies; b->n; b++) {
+		struct seccomp_body again = {.strict = b->strict, .rules = b->rules, .n_rules = b->n_rules};
+
+		assert_int_equal(seccomp_body_make(&again), 0);
+		assert_int_equal(again.n, b->n);
+		assert_memory_equal(again.insns, b->insns, b->n * sizeof(*b->insns));
+		free((void *)again.insns);
+	}
+	for (int variant = 0; variant < 8; variant++) {
+		struct seccomp_body body;
+
+		p.syscalls.policy.v = variant & 1 ? SYSCALLS_STRICT : SYSCALLS_DEFAULT;
+		p.syscalls.nested_namespaces.v = variant & 2;
+		assert_int_equal(seccomp_rules(&p, variant & 4, &body, &e), 0);
+		assert_true(is_made(&body));
+		free((void *)body.rules);
+	}
+	list_add(&p.syscalls.deny, "sched_yield");
+	for (int found = 0; found < 2; found++) {
+		struct seccomp_body body;
+
+		assert_int_equal(seccomp_rules(&p, false, &body, &e), 0);
+		assert_int_equal(is_made(&body), found);
+		free((void *)body.rules);
+		list_free(&p.syscalls.deny);
+	}
+}
+
 static int setup(void **state)
 {
 	int fd, null = open("/dev/null", O_RDWR);
@@ -597,6 +644,7 @@ int main(void)
 		cmocka_unit_test(test_strict), cmocka_unit_test(test_nested),  cmocka_unit_test(test_words),
 		cmocka_unit_test(test_faults), cmocka_unit_test(test_root),    cmocka_unit_test(test_memfd),
 		cmocka_unit_test(test_foreign), cmocka_unit_test(test_log),
+		cmocka_unit_test(test_bodies),
 	};
 
 	return cmocka_run_group_tests_name("seccomp", tests, setup, teardown);
