@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "egress/gateway.h"
+#include "run/limits.h"
 #include "run/network.h"
 #include "run/sweeper.h"
 
@@ -431,15 +432,9 @@ static int usage_events(struct supervisor *s, struct err *e)
 	if (!is_host(s) || !bpf_host_usage(&b->filter, &b->usage))
 		return 0;
 	used = b->usage.sent_bytes + b->usage.received_bytes;
-	if (max && !b->usage_warned && used >= max / 5 * 4) {
-		b->usage_warned = true;
-		r = record_event(s, EVENT_LIMIT_WARN, limits_fields("egress.max-bytes", max, used), e);
-	}
-	if (r == 0 && b->usage.used_up && !b->usage_said) {
-		b->usage_said = true;
-		r = record_event(s, EVENT_LIMIT_HIT, limits_fields("egress.max-bytes", max, used), e);
-	}
-	return r;
+	if (max && used >= max / 5 * 4)
+		r = limits_warning(s, "egress.max-bytes", max, used, e);
+	return r == 0 && b->usage.used_up ? limits_hit(s, "egress.max-bytes", max, used, e) : r;
 }
 
 int ebpf_sample(struct supervisor *s, struct err *e)

@@ -36,29 +36,24 @@ uint64_t limits_interval_ms(const struct supervisor *s)
 	return s->cgroup.n ? SAMPLE_MS : 0;
 }
 
-json_t *limits_fields(const char *limit, uint64_t value, uint64_t used)
+static int say(struct supervisor *s, struct strv *said, enum event_type type, const char *limit, uint64_t value, uint64_t used,
+	       struct err *e)
 {
-	return json_pack("{s:s, s:I, s:I}", "limit", limit, "value", (json_int_t)value, "used", (json_int_t)used);
-}
-
-/* One event of a kind for a limit. */
-static int say_once(struct supervisor *s, unsigned bit, enum event_type type, const char *limit, uint64_t value, uint64_t used,
-		    struct err *e)
-{
-	if (s->limits_said & bit)
+	if (strv_has(said, limit))
 		return 0;
-	s->limits_said |= bit;
-	return record_event(s, type, limits_fields(limit, value, used), e);
+	strv_add(said, limit);
+	return record_event(s, type, json_pack("{s:s, s:I, s:I}", "limit", limit, "value", (json_int_t)value, "used", (json_int_t)used), e);
 }
 
-enum {
-	SAID_MEMORY_WARN = 1,
-	SAID_MEMORY_HIT = 2,
-	SAID_PROCESSES_WARN = 4,
-	SAID_PROCESSES_HIT = 8,
-	SAID_CPU_HIT = 16,
-	SAID_FILE_HIT = 32,
-};
+int limits_hit(struct supervisor *s, const char *limit, uint64_t value, uint64_t used, struct err *e)
+{
+	return say(s, &s->limits_hit, EVENT_LIMIT_HIT, limit, value, used, e);
+}
+
+int limits_warning(struct supervisor *s, const char *limit, uint64_t value, uint64_t used, struct err *e)
+{
+	return say(s, &s->limits_warned, EVENT_LIMIT_WARN, limit, value, used, e);
+}
 
 int limits_sample(struct supervisor *s, struct err *e)
 {
@@ -70,14 +65,14 @@ int limits_sample(struct supervisor *s, struct err *e)
 		return 0;
 	cgroup_stats(&s->cgroup, u);
 	if (u->oom_kills)
-		r = say_once(s, SAID_MEMORY_HIT, EVENT_LIMIT_HIT, "limits.memory", memory, u->peak_memory_bytes, e);
+		r = limits_hit(s, "limits.memory", memory, u->peak_memory_bytes, e);
 	else if (memory && u->has_memory && u->peak_memory_bytes >= memory / 5 * 4)
-		r = say_once(s, SAID_MEMORY_WARN, EVENT_LIMIT_WARN, "limits.memory", memory, u->peak_memory_bytes, e);
+		r = limits_warning(s, "limits.memory", memory, u->peak_memory_bytes, e);
 	/* Pid 1 is one of those counted. */
 	if (r == 0 && processes && u->has_processes && u->peak_processes > processes / 5 * 4 + 1)
-		r = say_once(s, SAID_PROCESSES_WARN, EVENT_LIMIT_WARN, "limits.processes", processes, u->peak_processes - 1, e);
+		r = limits_warning(s, "limits.processes", processes, u->peak_processes - 1, e);
 	if (r == 0 && processes && u->refused_forks)
-		r = say_once(s, SAID_PROCESSES_HIT, EVENT_LIMIT_HIT, "limits.processes", processes, processes, e);
+		r = limits_hit(s, "limits.processes", processes, processes, e);
 	return r;
 }
 
@@ -107,9 +102,14 @@ int limits_final(struct supervisor *s, struct err *e)
 	if (r < 0 || limits_reason(s, s->signum) != REASON_LIMIT)
 		return r;
 	if (s->signum == SIGXFSZ)
-		return say_once(s, SAID_FILE_HIT, EVENT_LIMIT_HIT, "limits.file-size", s->profile->limits.file_size.bytes,
-				s->profile->limits.file_size.bytes, e);
-	return say_once(s, SAID_CPU_HIT, EVENT_LIMIT_HIT, "limits.cpu-time", s->profile->limits.cpu_time.ms, cpu_used_ms(s), e);
+		return limits_hit(s, "limits.file-size", s->profile->limits.file_size.bytes, s->profile->limits.file_size.bytes, e);
+	return limits_hit(s, "limits.cpu-time", s->profile->limits.cpu_time.ms, cpu_used_ms(s), e);
+}
+
+void limits_summary(const struct supervisor *s, struct str *out)
+{
+	for (size_t i = 0; i < s->limits_hit.n; i++)
+		str_addf(out, "%s%s", i ? ", " : out->len ? "; reached: " : "reached: ", s->limits_hit.v[i]);
 }
 
 void limits_end_fields(const struct supervisor *s, json_t *end)

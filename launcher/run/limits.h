@@ -17,11 +17,18 @@ uint64_t limits_interval_ms(const struct supervisor *s);
 /* Looks at what is used: limit.warn at 80 %, limit.hit for an OOM kill, each once. Return: 0 or -errno with `e`. */
 int limits_sample(struct supervisor *s, struct err *e);
 
+/* limit.hit and limit.warn, once a run for each key ("limits.memory"). Return: 0 or -errno with `e`. */
+int limits_hit(struct supervisor *s, const char *limit, uint64_t value, uint64_t used, struct err *e);
+int limits_warning(struct supervisor *s, const char *limit, uint64_t value, uint64_t used, struct err *e);
+
 /* The last look, when the box is gone. After it s->usage holds. */
 int limits_final(struct supervisor *s, struct err *e);
 
 /* Did a limit end the command? REASON_NONE where not. */
 enum run_reason limits_reason(const struct supervisor *s, int signum);
+
+/* Adds the limits that were reached to the line on stderr. */
+void limits_summary(const struct supervisor *s, struct str *out);
 
 /* Adds what was used to run.end. */
 void limits_end_fields(const struct supervisor *s, json_t *end);

@@ -151,11 +151,11 @@ static int on_clock(struct supervisor *s, struct err *e)
 		if (now_ms() >= s->kill_at_ms)
 			kill_box(s);
 	} else if (limit && elapsed >= limit) {
-		r = record_event(s, EVENT_LIMIT_HIT, limits_fields("limits.wall-time", limit, elapsed), e);
+		r = limits_hit(s, "limits.wall-time", limit, elapsed, e);
 		begin_end(s, REASON_TIMEOUT, s->profile->limits.grace.ms);
 	} else if (limit && !s->wall_warned && elapsed >= limit / 5 * 4) {
 		s->wall_warned = true;
-		r = record_event(s, EVENT_LIMIT_WARN, limits_fields("limits.wall-time", limit, elapsed), e);
+		r = limits_warning(s, "limits.wall-time", limit, elapsed, e);
 	}
 	if (r == 0)
 		r = limits_sample(s, e);

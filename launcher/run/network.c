@@ -19,6 +19,7 @@
 #include "egress/dns.h"
 #include "egress/gateway.h"
 #include "run/ebpf.h"
+#include "run/limits.h"
 
 #include "base/banned.h"
 
@@ -386,19 +387,6 @@ static int error_event(struct supervisor *s, int exit_code, int signum, const ch
 	return record_event(s, EVENT_EGRESS_ERROR, fields, e);
 }
 
-/* egress.max-bytes, once a run. */
-static int limit_event(struct supervisor *s, struct err *e)
-{
-	json_t *fields = json_object();
-	json_int_t max = (json_int_t)s->profile->egress.max_bytes.bytes;
-
-	json_object_set_new(fields, "limit", json_string("egress.max-bytes"));
-	json_object_set_new(fields, "value", json_integer(max));
-	json_object_set_new(fields, "used", json_integer(max));
-	json_object_set_new(fields, "count", json_null());
-	return record_event(s, EVENT_LIMIT_HIT, fields, e);
-}
-
 static int on_report(struct supervisor *s, const struct egress_report *r, struct err *e)
 {
 	char text[EGRESS_TEXT_MAX + 64];
@@ -428,7 +416,7 @@ static int on_report(struct supervisor *s, const struct egress_report *r, struct
 		return 0;
 	case EGRESS_ERROR:
 		if (r->errnum == EDQUOT)
-			return limit_event(s, e);
+			return limits_hit(s, "egress.max-bytes", s->profile->egress.max_bytes.bytes, s->profile->egress.max_bytes.bytes, e);
 		snprintf(text, sizeof(text), "%s%s%s", r->text, r->errnum ? ": " : "",
 			 r->errnum ? strerrordesc_np(r->errnum) : "");
 		return error_event(s, -1, -1, text, e);

@@ -72,6 +72,8 @@ static void supervisor_free(struct supervisor *s)
 	network_free(s);
 	ebpf_free(s);
 	cgroup_close(&s->cgroup);
+	strv_free(&s->limits_hit);
+	strv_free(&s->limits_warned);
 	json_decref(s->record);
 	json_decref(s->refused_calls);
 	plan_free(&s->plan);
@@ -376,17 +378,17 @@ static void finish(struct supervisor *s)
 static void summarise(const struct supervisor *s)
 {
 	cleanup_str struct str what = {0};
+	uint64_t named = s->network.denied + s->limits_hit.n;
 
 	if (s->options->quiet)
 		return;
 	network_summary(s, &what);
-	if (s->denied_count > s->network.denied)
-		str_addf(&what, "%s%llu %sdenied or cut", what.len ? "; " : "",
-			 (unsigned long long)(s->denied_count - s->network.denied), what.len ? "more " : "");
+	limits_summary(s, &what);
+	if (s->denied_count > named)
+		str_addf(&what, "%s%llu %sdenied or cut", what.len ? "; " : "", (unsigned long long)(s->denied_count - named),
+			 what.len ? "more " : "");
 	if (what.len)
 		fprintf(stderr, "agentbox: %s; agentbox log %s --denied\n", what.text, s->id);
-	if (s->reason == REASON_TIMEOUT)
-		fprintf(stderr, "agentbox: the wall-clock time of the profile was used up\n");
 	if (s->options->verbose)
 		fprintf(stderr, "agentbox: run %s: %s; agentbox log %s\n", s->id, reason_name(s->reason), s->id);
 }

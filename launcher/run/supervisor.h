@@ -68,7 +68,6 @@ struct ebpf {
 	size_t n_names;
 	struct names given;      /* mode = host: what was answered for which name */
 	struct host_usage usage; /* mode = host: as last read */
-	bool usage_warned, usage_said;
 };
 
 struct supervisor {
@@ -102,7 +101,7 @@ struct supervisor {
 	uint64_t denied_count;
 	struct cgroup cgroup;   /* n 0: none */
 	struct cgroup_stats usage;
-	unsigned limits_said;   /* which limit events were written */
+	struct strv limits_hit, limits_warned; /* keys that there were such events of */
 	json_t *refused_calls;  /* name -> count, with syscalls.log */
 
 	/* the outcome */
@@ -134,9 +133,6 @@ int record_event(struct supervisor *s, enum event_type type, json_t *fields, str
 void record_command_refused(struct supervisor *s, struct origin list);
 /* Takes one refused system call from the listener (syscalls.log), and counts it. */
 void record_refused_call(struct supervisor *s);
-
-/* --- limits.c, for loop.c --- */
-json_t *limits_fields(const char *limit, uint64_t value, uint64_t used);
 
 /* --- loop.c --- */
 /* Sends the word to start if all is in force. Return: 0 or -errno with `e`. */

@@ -72,6 +72,7 @@ four_ways() {
 	fi
 	run --timeout 500ms -s limits.grace=0s -- sleep 30
 	is "$status" 124 'case 18: the time is used up'
+	like "$err" '^agentbox: reached: limits\.wall-time; agentbox log [^ ]+ --denied$' 'and stderr says which limit that was'
 	is "$reasons $(reason)" 'exited signaled oom timeout' 'case 18: four runs, four reasons'
 }
 

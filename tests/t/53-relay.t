@@ -108,6 +108,7 @@ limits() {
 	cmp_ok "$(head -n 1 <<<"$out")" -gt 0 'max-bytes: and not nothing'
 	like "$out" 'closed$' 'max-bytes: nothing after it'
 	is "$(event limit.hit limit) $(event limit.hit value)" 'egress.max-bytes 1048576' 'max-bytes: an event says so'
+	like "$err" '; reached: egress\.max-bytes; ' 'max-bytes: and stderr'
 	is "$(logged egress.error) $(event egress.close how)" '0 limit' 'max-bytes: and the connection'\''s end'
 	is "$(logged egress.connect verdict=deny)" 1 'max-bytes: the next connection is denied in the log'
 	cmp_ok "$(event run.end egress_received_bytes)" -le 1048576 'max-bytes: run.end counts them'
