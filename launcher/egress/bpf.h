@@ -27,12 +27,12 @@ struct bpf_filter {
 	int ring, lost;                    /* maps; the ring's is for epoll (EPOLLIN) */
 	void *consumer, *producer;         /* of the ring, mapped; NULL: not */
 	size_t ring_bytes;
-	int given, own, ports, usage;      /* maps of mode = host; -1: not there */
+	int given, own, ports, askers, usage; /* maps of mode = host; -1: not there */
 };
 
 /* Nothing is loaded. What bpf_filter_close takes. */
 #define BPF_FILTER_NONE                                                                                                   \
-	((struct bpf_filter){.ring = -1, .lost = -1, .given = -1, .own = -1, .ports = -1, .usage = -1})
+	((struct bpf_filter){.ring = -1, .lost = -1, .given = -1, .own = -1, .ports = -1, .askers = -1, .usage = -1})
 
 struct bpf_filter_config {
 	const struct policy *policy;

@@ -66,6 +66,7 @@ static int load(struct bpf_filter *f, const struct bpf_host_config *config, cons
 	f->usage = bpf_map__fd(skel->maps.usage);
 	f->given = bpf_map__fd(skel->maps.given);
 	f->own = bpf_map__fd(skel->maps.own);
+	f->askers = bpf_map__fd(skel->maps.askers);
 	f->ports = bpf_map__fd(skel->maps.ports);
 	r = bpf_ring_map(f, RING_BYTES);
 	return r ?: bpf_fill(bpf_map__fd(skel->maps.nodes), f->ports, rules);

@@ -189,9 +189,12 @@ static int allow_connecting(scmp_filter_ctx ctx)
 /* mode = host: a name server, which enters addresses in the maps that it was given. */
 static int allow_maps(scmp_filter_ctx ctx)
 {
-	int rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 1, SCMP_A0_32(SCMP_CMP_EQ, BPF_MAP_UPDATE_ELEM));
+	static const unsigned commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM};
+	int rc = 0;
 
-	return rc ?: seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 1, SCMP_A0_32(SCMP_CMP_EQ, BPF_MAP_DELETE_ELEM));
+	for (size_t i = 0; i < COUNT(commands) && rc == 0; i++)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 1, SCMP_A0_32(SCMP_CMP_EQ, commands[i]));
+	return rc;
 }
 
 /*

@@ -277,6 +277,12 @@ static bool handle(struct gateway *g, const struct asker *o, const uint8_t *msg,
 	return true;
 }
 
+/* mode = host: the sockets are the host's, and not the box alone can send to them. */
+static bool may_ask(const struct gateway *g, const struct sockaddr_storage *peer, uint16_t protocol)
+{
+	return !g->cfg->host || given_asks(&g->given, peer, protocol, g->now_ms);
+}
+
 /* --- UDP --- */
 
 static void take_local(struct msghdr *m, struct asker *o)
@@ -318,6 +324,8 @@ void dns_udp(struct gateway *g, struct source *s)
 			continue;
 		if (n < 0)
 			return; /* EAGAIN, or an ICMP error of an earlier answer */
+		if (!may_ask(g, &o.peer, IPPROTO_UDP))
+			continue;
 		o.peer_len = m.msg_namelen;
 		take_local(&m, &o);
 		handle(g, &o, msg, (size_t)n); /* a message that was cut is over DNS_QUERY_MAX, and dropped for it */
@@ -450,18 +458,20 @@ void dns_tcp_timeout(struct gateway *g, struct dns_client *c)
 
 void dns_accept(struct gateway *g, struct source *listener)
 {
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+	socklen_t len = sizeof(peer);
 	struct dns_client *c;
 	int fd;
 
 	if (!gateway_may_accept(g))
 		return;
-	fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	fd = accept4(listener->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0) {
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			gateway_hold(g);
 		return;
 	}
-	if (g->n_dns_clients >= CLIENTS_MAX) {
+	if (g->n_dns_clients >= CLIENTS_MAX || !may_ask(g, &peer, IPPROTO_TCP)) {
 		close(fd);
 		return;
 	}

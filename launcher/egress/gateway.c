@@ -231,7 +231,7 @@ static int take_host(struct gateway *g, int socket_fd)
 	close(socket_fd);
 	if (rc < 0)
 		return rc;
-	given_use(&g->given, fds[GATEWAY_HOST_GIVEN], fds[GATEWAY_HOST_PORTS], fds[GATEWAY_HOST_OWN]);
+	given_use(&g->given, fds[GATEWAY_HOST_GIVEN], fds[GATEWAY_HOST_PORTS], fds[GATEWAY_HOST_OWN], fds[GATEWAY_HOST_ASKERS]);
 	rc = own_enter(g);
 	for (unsigned i = 0; rc == 0 && i < g->names.this_host->n; i++)
 		rc = given_enter(&g->given, g->names.this_host->name, &g->names.this_host->addrs[i]);

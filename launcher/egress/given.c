@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/bpf.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,9 @@
 
 /*
  * bpf(2) by itself and not through libbpf: this is in the gateway, which is forked before the supervisor opens the library and
- * may open no file when it is confined. Its seccomp filter has these two commands and no other.
+ * may open no file when it is confined. Its seccomp filter has these three commands and no other.
  */
+/* value: read, or written by a lookup. */
 static int map_call(int command, int map, const void *key, const void *value)
 {
 	union bpf_attr attr;
@@ -63,7 +65,7 @@ void given_init(struct given *g, const struct policy *policy, uint32_t seed)
 {
 	size_t cap = 0, n = 0;
 
-	*g = (struct given){.addresses = -1, .ports = -1, .own = -1, .policy = policy, .seed = seed};
+	*g = (struct given){.addresses = -1, .ports = -1, .own = -1, .askers = -1, .policy = policy, .seed = seed};
 	add_start(g, &cap, 1);
 	for (int deny = 0; deny < 2; deny++) {
 		size_t n_rules;
@@ -94,14 +96,28 @@ void given_free(struct given *g)
 	free(g->places);
 	free(g->owned);
 	free(g->scratch);
-	*g = (struct given){.addresses = -1, .ports = -1, .own = -1};
+	*g = (struct given){.addresses = -1, .ports = -1, .own = -1, .askers = -1};
 }
 
-void given_use(struct given *g, int addresses, int ports, int own)
+void given_use(struct given *g, int addresses, int ports, int own, int askers)
 {
 	g->addresses = addresses;
 	g->ports = ports;
 	g->own = own;
+	g->askers = askers;
+}
+
+bool given_asks(const struct given *g, const struct sockaddr_storage *peer, uint16_t protocol, uint64_t now_ms)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)peer;
+	struct host_asker key = {.protocol = protocol};
+	uint64_t at_ns = 0;
+
+	if (peer->ss_family != AF_INET)
+		return false;
+	key.addr = in->sin_addr.s_addr;
+	key.port = in->sin_port;
+	return map_call(BPF_MAP_LOOKUP_ELEM, g->askers, &key, &at_ns) == 0 && now_ms < at_ns / 1000000 + GIVEN_ASKER_MS;
 }
 
 static bool has_segment(const uint64_t *set, size_t i)

@@ -7,8 +7,10 @@
 #ifndef AGENTBOX_EGRESS_GIVEN_H
 #define AGENTBOX_EGRESS_GIVEN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "egress/address.h"
 #include "egress/hostshared.h"
@@ -24,7 +26,7 @@ struct given_place {
 };
 
 struct given {
-	int addresses, ports, own; /* maps; not owned */
+	int addresses, ports, own, askers; /* maps; not owned */
 	const struct policy *policy;
 	/* The first port of each segment, in order: within one the policy says the same of every port. The first is 1. */
 	uint16_t *segments;
@@ -46,10 +48,17 @@ void given_init(struct given *g, const struct policy *policy, uint32_t seed);
 void given_free(struct given *g);
 
 /* The maps have come. */
-void given_use(struct given *g, int addresses, int ports, int own);
+void given_use(struct given *g, int addresses, int ports, int own, int askers);
 
 /* name: normal, or POLICY_THIS_HOST. Return: 0 (entered, or there is no port to enter); -errno: do not answer. */
 int given_enter(struct given *g, const char *name, const struct address *addr);
+
+/*
+ * Does a socket of the run's ask? peer: of the packet or connection; protocol: IPPROTO_*. A program of the host's that asks from where
+ * one of the run's has just asked is taken for it, for GIVEN_ASKER_MS.
+ */
+#define GIVEN_ASKER_MS 5000
+bool given_asks(const struct given *g, const struct sockaddr_storage *peer, uint16_t protocol, uint64_t now_ms);
 
 /* Replaces this host's own addresses. Loopback ones are left out, as they are closed anyway. Return: 0 or -errno. */
 int given_set_own(struct given *g, const struct address *own, size_t n);

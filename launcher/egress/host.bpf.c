@@ -64,6 +64,13 @@ struct {
 } own SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct host_asker);
+	__type(value, __u64);
+} askers SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
@@ -458,6 +465,16 @@ static __always_inline void take_packet(struct __sk_buff *skb, int received, str
 	p->syn = p->whole & p->tcp & is_zero32((flags & bpf_htons(TCP_SYN | TCP_ACK)) ^ bpf_htons(TCP_SYN));
 }
 
+/* The name server answers nobody else: any process of the host can send to it. Its address is an IPv4 one, and so are theirs. */
+static __always_inline void note_asker(const struct __sk_buff *skb, const struct bpf_record *r)
+{
+	struct host_asker a = {.port = bpf_htons(r->source_port), .protocol = r->protocol};
+	__u64 now = bpf_ktime_get_ns();
+
+	if (bpf_skb_load_bytes(skb, 12, &a.addr, 4) == 0)
+		bpf_map_update_elem(&askers, &a, &now, BPF_ANY);
+}
+
 /* What is sent is told once a socket and place. A SYN that is sent again is no other connection. */
 static __always_inline void tell_packet(struct __sk_buff *skb, struct bpf_record *r, flag sent)
 {
@@ -489,6 +506,8 @@ int host_sent(struct __sk_buff *skb)
 
 	take_packet(skb, 0, &r, &p);
 	server = p.whole & is_name_server(&r);
+	if (server)
+		note_asker(skb, &r);
 	may = count(skb, p.whole & not(server) & allowed(&r, skb->len), 0);
 	/* Of TCP only a SYN is an attempt. */
 	if (not(server) & (p.syn | not(p.tcp)))

@@ -22,6 +22,12 @@ struct host_key {
 /* Sets of ports of the rules are numbered from 1 (bpfrules.c), those of addresses that were answered for names from here. */
 #define HOST_GIVEN_SETS 0x80000000U
 
+/* A socket of the box that asks the name server, in network order; with the time of its last packet to it, CLOCK_MONOTONIC in ns. */
+struct host_asker {
+	__u32 addr;
+	__u16 port, protocol;
+};
+
 /* IP packets with their headers, but for those of the run's own name server. */
 struct host_usage {
 	__u64 sent_bytes, sent_packets, received_bytes, received_packets;

@@ -161,6 +161,7 @@ int network_attached(struct supervisor *s, struct err *e)
 	fds[GATEWAY_HOST_GIVEN] = s->ebpf.filter.given;
 	fds[GATEWAY_HOST_PORTS] = s->ebpf.filter.ports;
 	fds[GATEWAY_HOST_OWN] = s->ebpf.filter.own;
+	fds[GATEWAY_HOST_ASKERS] = s->ebpf.filter.askers;
 	r = gateway_host_send(n->box_end, fds);
 	cleanup_fd_p(&n->box_end);
 	cleanup_fd_p(&n->names[0]);

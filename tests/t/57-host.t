@@ -225,6 +225,34 @@ handed() {
 	capture "$AB" prune
 }
 
+# The name server is at an address of the host, where others can send to.
+askers() {
+	local ask server='' how
+
+	ask='import socket, sys
+query = b"\x12\x34\x01\0\0\1\0\0\0\0\0\0\6forged\4test\0\0\1\0\1"
+server = (sys.argv[1], 53)
+for how, kind in ("udp", socket.SOCK_DGRAM), ("tcp", socket.SOCK_STREAM):
+    s = socket.socket(socket.AF_INET, kind)
+    s.settimeout(2)
+    try:
+        s.connect(server)
+        s.sendall(query if how == "udp" else b"\0" + bytes([len(query)]) + query)
+        print(how, "answered" if s.recv(512) else "closed")
+    except OSError as e:
+        print(how, "closed" if isinstance(e, ConnectionError) else e)'
+	run "${H[@]}" --allow web.test -- sh -c 'python3 -c "$0" "$(sed -n "s/^nameserver //p" /etc/resolv.conf)"' "$ask"
+	is "$(echo $out)" 'udp answered tcp answered' '(in the box the name server answers)'
+	is "$(logged egress.dns verdict=deny name=forged.test)" 2 '(and the questions are in the log)'
+	background -q "${H[@]}" --allow web.test -- sh -c 'cat /etc/resolv.conf; sleep 6; getent hosts web.test'
+	until_true 10 grep -q nameserver "$T/out"
+	server=$(sed -n 's/^nameserver //p' "$T/out")
+	is "$(echo $(python3 -c "$ask" "$server"))" 'udp timed out tcp closed' 'a program of the host is not answered'
+	finish
+	like "$out" 'web\.test' '(the box is, all the while)'
+	is "$(logged egress.dns name=forged.test)" 0 'nor are its questions in the log'
+}
+
 # What cannot hold is refused, before anything runs.
 refused() {
 	local what i
@@ -428,6 +456,7 @@ tests() {
 	attacks
 	listening
 	handed
+	askers
 	refused
 	limits
 	leftovers

@@ -363,7 +363,7 @@ static void attach_host(struct fixture *f, uint64_t max_bytes)
 		fail_msg("%s", e.msg);
 	set_own(f, own);
 	given_init(&f->given, f->policy, 1);
-	given_use(&f->given, f->filter.given, f->filter.ports, f->filter.own);
+	given_use(&f->given, f->filter.given, f->filter.ports, f->filter.own, f->filter.askers);
 	assert_int_equal(given_set_own(&f->given, own, COUNT(own)), 0);
 }
 
