@@ -65,6 +65,7 @@ $(BUILD)/seccomp-bodies: scripts/seccomp-bodies.c $(filter-out $(BUILD)/seccomp_
 
 $(BUILD)/seccomp_bodies.c: $(if $(filter yes,$(CROSS)),config.mk,$(BUILD)/seccomp-bodies)
 	$(say) GEN $@
+	$(Q)mkdir -p $(@D)
 	$(Q)$(if $(filter yes,$(CROSS)),printf '%s\n' '#include "box/seccomp_body.h"' 'const struct seccomp_body seccomp_bodies[] = {{.n = 0}};',$<) >$@
 
 $(BUILD)/seccomp_bodies.o: $(BUILD)/seccomp_bodies.c

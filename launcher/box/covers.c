@@ -82,11 +82,15 @@ void covers_at(struct covers *c, struct place *p, const char *rel, enum mount_op
 
 static int cover_shown_from(struct covers *c, const char *path, enum mount_op op, struct origin from, int links, struct err *e);
 
-/* A path with its symbolic links followed as far as it exists, and the rest as text. Caller frees. NULL: a loop, or no access. */
-static char *real_as_far(const char *path)
+/*
+ * A path with its symbolic links followed as far as it exists, and the rest as text. *out: caller frees; NULL: a loop, or somebody
+ * else's. Return: 0 or -errno with `e`.
+ */
+static int real_as_far(const char *path, char **out, struct err *e)
 {
 	cleanup_free char *head = mem_strdup(path);
 
+	*out = NULL;
 	for (;;) {
 		cleanup_free char *real = realpath(head, NULL);
 		char *slash;
@@ -94,11 +98,14 @@ static char *real_as_far(const char *path)
 		if (real) {
 			cleanup_free char *whole = path_join(real, path_below(path, head));
 
-			return path_normal(whole, NULL); /* beyond what exists ".." is text too */
+			*out = path_normal(whole, NULL); /* beyond what exists ".." is text too */
+			return 0;
 		}
 		slash = strrchr(head, '/');
+		if (!path_is_absent(head, errno))
+			return err_errno(e, errno, "%s", head);
 		if ((errno != ENOENT && errno != ENOTDIR) || slash == head)
-			return NULL;
+			return 0;
 		*slash = '\0';
 	}
 }
@@ -120,7 +127,8 @@ static int cover_link(struct covers *c, struct place *p, const char *link_rel, c
 	base = mem_strndup(link, (size_t)(strrchr(link, '/') - link));
 	whole = *target == '/' ? mem_strdup(target) : mem_printf("%s/%s", base, target);
 	full = path_join(whole, rest);
-	real = real_as_far(full);
+	if (real_as_far(full, &real, e) < 0)
+		return err_prefix(e, "%s, a symbolic link", link);
 	if (!real || links == LINKS_MAX) /* a loop leads nowhere */
 		return 0;
 	return cover_shown_from(c, real, op, from, links + 1, e) < 0 ? -e->code : 0;
@@ -336,7 +344,10 @@ static int pending_compare(const void *a, const void *b)
 	return (int)x->op - (int)y->op;
 }
 
-/* A denied directory hides what lies beneath it: nothing there can be reached, so nothing there is covered. */
+/*
+ * What is denied needs no other cover, nor does what lies beneath it: nothing there can be reached. (Of one place the mask comes
+ * before the pin: enum mount_op.)
+ */
 static void flush_pending(struct covers *c)
 {
 	const char *denied = NULL, *last = NULL;
@@ -347,7 +358,7 @@ static void flush_pending(struct covers *c)
 	for (size_t i = 0; i < c->n_pending; i++) {
 		struct mount_step *s = &c->pending[i];
 		bool again = last && str_eq(last, s->dest) && last_op == s->op;
-		bool hidden = denied && path_is_beneath(s->dest, denied) && !str_eq(s->dest, denied);
+		bool hidden = denied && path_is_beneath(s->dest, denied);
 
 		if (again || hidden) {
 			free(s->dest);

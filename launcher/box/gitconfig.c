@@ -129,8 +129,8 @@ static void read_file(const char *file, const char *tree, struct strv *out, int 
 	real = realpath(file, NULL); /* git follows links too, and takes relative names from the directory of the link */
 	r = real ? fd_read_file(AT_FDCWD, real, GITCONFIG_MAX, &text, NULL) : -errno;
 	if (r < 0) {
-		/* Not there, not a plain file, not for us to read: nothing that a name in it could protect. */
-		if (r != -ENOENT && r != -ENOTDIR && r != -ELOOP && r != -EACCES && r != -EISDIR && r != -EINVAL)
+		/* Not there, or not a plain file: nothing that a name in it could protect. */
+		if (!path_is_absent(real ? real : file, -r) && r != -EISDIR && r != -EINVAL)
 			err_errno(first, -r, "git's configuration %s", file);
 		return;
 	}

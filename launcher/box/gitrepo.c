@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,12 +57,6 @@ char *git_find_top(const char *dir)
 	return NULL;
 }
 
-/* Does this errno say that there is no such file for us? Then there is none for git on our behalf either. */
-static bool is_absence(int errnum)
-{
-	return errnum == ENOENT || errnum == ENOTDIR || errnum == EACCES || errnum == ELOOP || errnum == ENAMETOOLONG;
-}
-
 /*
  * The first line of dir/name, without its newline; caller frees. *out NULL: no such regular file, or too long. Return: 0 or -errno
  * with `e`: it may be there.
@@ -75,7 +70,7 @@ static int read_line(const char *dir, const char *name, char **out, struct err *
 	r = fd_read_file(AT_FDCWD, path, GIT_LINE_MAX, out, NULL);
 	if (r == 0)
 		(*out)[strcspn(*out, "\n")] = '\0';
-	else if (!is_absence(-r) && r != -EISDIR && r != -EINVAL && r != -EFBIG)
+	else if (!path_is_absent(path, -r) && r != -EISDIR && r != -EINVAL && r != -EFBIG)
 		return err_errno(e, -r, "%s", path);
 	return 0;
 }
@@ -86,7 +81,7 @@ static int real_path(const char *path, const char *base, char **out, struct err 
 	cleanup_free char *normal = path_normal(path, base);
 
 	*out = normal ? realpath(normal, NULL) : NULL;
-	return *out || !normal || is_absence(errno) ? 0 : err_errno(e, errno, "%s", normal);
+	return *out || !normal || path_is_absent(normal, errno) ? 0 : err_errno(e, errno, "%s", normal);
 }
 
 /* As real_path, of a path that a line of a file says. line: NULL: nowhere. */
@@ -105,7 +100,7 @@ int git_is_directory(const char *dir, struct err *e)
 		struct stat st;
 
 		if (lstat(path, &st) < 0)
-			return is_absence(errno) ? 0 : err_errno(e, errno, "%s", path);
+			return path_is_absent(path, errno) ? 0 : err_errno(e, errno, "%s", path);
 	}
 	return 1;
 }
@@ -128,7 +123,7 @@ int git_dir_of(const char *tree, char **out, struct err *e)
 
 	*out = NULL;
 	if (lstat(dot_git, &st) < 0)
-		return is_absence(errno) ? 0 : err_errno(e, errno, "%s", dot_git);
+		return path_is_absent(dot_git, errno) ? 0 : err_errno(e, errno, "%s", dot_git);
 	if (S_ISLNK(st.st_mode))
 		return real_path(dot_git, "/", out, e);
 	r = read_dot_git(tree, &line, e);
@@ -191,12 +186,44 @@ struct nested_walk {
 
 static int walk_nested(struct nested_walk *w, int dirfd, const char *rel, int depth, struct err *e);
 
+/* What is there and cannot be looked at must not be left out: the command may open it again. */
+static int walk_failed(const struct nested_walk *w, const char *path, int errnum, struct err *e)
+{
+	cleanup_free char *full = path_join(w->repo, path);
+
+	if (path_is_absent(full, errnum))
+		return 0;
+	if (errnum == EACCES)
+		return err_set(e, EACCES,
+			       "%s cannot be looked at, and may be a repository that needs protection: chmod u+rwx what is closed there, or "
+			       "use workspace.repo-mode = overlay",
+			       full);
+	return err_errno(e, errnum, "%s", full);
+}
+
+/* Return: 1: a git directory; 0; -errno. */
+static int is_git_dir(const struct nested_walk *w, int fd, const char *path, struct err *e)
+{
+	static const char *const names[] = {"HEAD", "objects"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		cleanup_free char *name = path_join(path, names[i]);
+
+		if (faccessat(fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+			return walk_failed(w, name, errno, e);
+	}
+	return 1;
+}
+
 static int walk_entry(struct nested_walk *w, int dirfd, const char *rel, const struct dirent *d, int depth, struct err *e)
 {
 	cleanup_free char *path = *rel ? path_join(rel, d->d_name) : mem_strdup(d->d_name);
 	bool in_git = str_has_prefix(path, ".git/");
 	cleanup_fd int fd = -1;
+	int r = 0;
 
+	if (strlen(w->repo) + strlen(path) + NAME_MAX >= PATH_MAX)
+		return err_set(e, ENAMETOOLONG, "%s has a directory with a path of over %d bytes: " TOO_LARGE, w->repo, PATH_MAX - NAME_MAX);
 	if (str_eq(d->d_name, ".git") && *rel)
 		strv_add(&w->out->trees, rel);
 	/* Of the repository's own .git only the submodules matter. */
@@ -205,12 +232,13 @@ static int walk_entry(struct nested_walk *w, int dirfd, const char *rel, const s
 	if (d->d_type != DT_DIR && d->d_type != DT_UNKNOWN)
 		return 0;
 	fd = openat(dirfd, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0) /* no directory, or unreadable for us, and so for git on our behalf; or it is gone */
-		return is_absence(errno) ? 0 : err_errno(e, errno, "%s/%s", w->repo, path);
-	if (!str_eq(d->d_name, ".git") && faccessat(fd, "HEAD", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    faccessat(fd, "objects", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (fd < 0)
+		return walk_failed(w, path, errno, e);
+	if (!str_eq(d->d_name, ".git"))
+		r = is_git_dir(w, fd, path, e);
+	if (r > 0)
 		strv_add(&w->out->git_dirs, path);
-	return walk_nested(w, steal_fd(&fd), path, depth + 1, e);
+	return r < 0 ? r : walk_nested(w, steal_fd(&fd), path, depth + 1, e);
 }
 
 /* Owns dirfd. */

@@ -17,10 +17,7 @@ char *git_find_top(const char *dir);
  */
 int git_common_dir(const char *repo, char **common, struct err *e);
 
-/*
- * Here and below what is not there, or not for this user to read, is not there for git either; any other failure (EIO, EMFILE)
- * is one: something could stay unprotected.
- */
+/* Here and below a failure to look is one, but where nothing is there (path_is_absent): something could stay unprotected. */
 
 /* Has `dir` what git takes for a git directory: HEAD, objects, refs? Return: 1, 0, or -errno with `e`. */
 int git_is_directory(const char *dir, struct err *e);

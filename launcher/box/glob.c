@@ -62,8 +62,8 @@ static int glob_name(struct glob_walk *w, int dirfd, const char *path, const str
 	if (!may_be_dir || (!*rest && !any))
 		return 0;
 	fd = openat(dirfd, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
+	if (fd < 0) /* no directory, or somebody else's; or it is gone */
+		return path_is_absent(full, errno) ? 0 : err_errno(e, errno, "%s, which %s/%s goes through", full, w->dir, w->pattern);
 	return glob_dir(w, fd, full, any ? pattern : rest, depth + 1, e);
 }
 
@@ -75,12 +75,12 @@ static int glob_dir(struct glob_walk *w, int dirfd, const char *path, const char
 
 	if (!dir) {
 		close(dirfd);
-		return 0;
+		return err_set(e, ENOMEM, "out of memory");
 	}
 	if (depth > GLOB_DEPTH_MAX)
 		return err_set(e, E2BIG, "%s/%s walks over %d levels at %s; name a directory nearer to what is meant", w->dir,
 			       w->pattern, GLOB_DEPTH_MAX, path);
-	while ((d = readdir(dir))) {
+	while ((errno = 0, d = readdir(dir))) {
 		int r;
 
 		if (str_eq(d->d_name, ".") || str_eq(d->d_name, ".."))
@@ -92,7 +92,7 @@ static int glob_dir(struct glob_walk *w, int dirfd, const char *path, const char
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return errno ? err_errno(e, errno, "%s", path) : 0;
 }
 
 int glob_expand(const char *dir, const char *pattern, struct strv *out, struct err *e)
@@ -101,6 +101,6 @@ int glob_expand(const char *dir, const char *pattern, struct strv *out, struct e
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : err_errno(e, errno, "%s", dir);
+		return path_is_absent(dir, errno) ? 0 : err_errno(e, errno, "%s", dir);
 	return glob_dir(&w, fd, dir, pattern, 0, e);
 }

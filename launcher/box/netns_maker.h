@@ -18,7 +18,7 @@ struct netns_maker {
 	pid_t pid;  /* 0: none */
 	int socket; /* one of the new namespace, which holds it; or -errno of what failed */
 	int step;   /* enum netns_step of that */
-	_Alignas(16) char stack[8192];
+	_Alignas(16) char stack[16384];
 };
 
 /* m: stays where it is until netns_maker_join. Return: 0 or -errno. */

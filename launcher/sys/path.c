@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -85,6 +86,28 @@ int path_real(const char *path, char **out, struct err *e)
 		return err_errno(e, errno, "%s", path);
 	*out = real;
 	return 0;
+}
+
+/* Is it the caller who owns what keeps him from `path`: itself, or the last directory on the way that can be looked at? */
+static bool is_closed_by_caller(const char *path)
+{
+	char *p = mem_strdup(path), *slash;
+	bool his = true;
+	struct stat st;
+
+	while (stat(p, &st) < 0 && (slash = strrchr(p, '/')) && slash != p)
+		*slash = '\0';
+	if (stat(p, &st) == 0)
+		his = st.st_uid == geteuid();
+	free(p);
+	return his;
+}
+
+bool path_is_absent(const char *path, int errnum)
+{
+	if (errnum == EACCES)
+		return !is_closed_by_caller(path);
+	return errnum == ENOENT || errnum == ENOTDIR || errnum == ELOOP || errnum == ENAMETOOLONG;
 }
 
 int path_make_dirs(const char *path, mode_t mode, struct err *e)

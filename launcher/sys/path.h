@@ -27,6 +27,12 @@ char *path_join(const char *root, const char *rest);
 /* realpath(3) with the error in words. Caller frees *out. Return: 0 or -errno. */
 int path_real(const char *path, char **out, struct err *e);
 
+/*
+ * Does `errnum`, of opening or looking at `path`, say that for this user nothing is there? EACCES does only where somebody else
+ * closed the way: what the user owns a command of the same uid can open again (chmod), and write to what was not looked at.
+ */
+bool path_is_absent(const char *path, int errnum);
+
 /* mkdir -p for an absolute path, new ones with `mode`; existing ones are left. Return: 0 or -errno. */
 int path_make_dirs(const char *path, mode_t mode, struct err *e);
 

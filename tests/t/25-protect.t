@@ -298,6 +298,35 @@ deep() {
 	rm -rf d
 }
 
+# What one run closes, the next could open again: it is looked at all the same (root), or the run is refused.
+closed() {
+	local how undo
+
+	for how in 'chmod 0 v' 'chmod 444 v' 'chmod 0 v/lib' 'chmod 444 v/lib' 'chmod 0 v/lib/.git' 'chmod 0 .git/modules' 'chmod 0 cfg' 'chmod 0 a'; do
+		make_repo c && cd c || return
+		make_repo v/lib && make_repo "$T/sub"
+		git -c protocol.file.allow=always submodule add -q "$T/sub" module >/dev/null 2>&1
+		mkdir cfg a
+		echo x >a/real && ln -s a/real .envrc && ln -s a/real secret
+		mv .git/config cfg/config && ln -s ../cfg/config .git/config
+		run "${write[@]}" -- $how
+		is "$status" 0 "($how)"
+		undo="chmod 755 ${how##* }"
+		run "${write[@]}" -s filesystem.deny=secret --setenv HOW "$undo" -- sh -c '$HOW 2>/dev/null
+			for f in v/lib/.git/config .git/modules/module/config cfg/config a/real; do echo evil >>$f && echo "WROTE $f"; done
+			cat a/real && echo READ; echo ran'
+		like "$status $out" '^(0 ran|125 )$' "$how in one run opens nothing in the next"
+		[ "$status" -eq 0 ] || like "$err" '(cannot be looked at|Permission denied)' 'and the message says so'
+		$undo && cd .. && rm -rf c "$T/sub"
+	done
+	mkdir -p g/d && echo key >g/d/k.env
+	run "${write[@]}" -- chmod 0 g/d
+	run "${write[@]}" -s 'filesystem.deny=g/**/*.env' -- sh -c 'chmod 755 g/d; cat g/d/k.env; echo ran'
+	like "$status $out" '^(0 ran|125 )$' 'nor in what a pattern of filesystem.deny would find there'
+	chmod 755 g/d
+	rm -rf g
+}
+
 tests() {
 	existing
 	links
@@ -306,6 +335,7 @@ tests() {
 	worktree
 	nested
 	deep
+	closed
 }
 
 for_each_user tests

@@ -108,6 +108,10 @@ names() {
 	closed 'through a linked directory' real/key real/key -s filesystem.deny=linkdir/key
 	run -s filesystem.deny=real/key -- sh -c 'cat link linkdir/key real/link'
 	unlike "$out" SECRET 'what leads there by links is closed as well'
+	echo key >.envrc
+	run -s workspace.repo-mode=write -s filesystem.deny=.envrc -- sh -c 'cat .envrc; echo x >.envrc; mv .envrc y; rm -f .envrc; echo ran'
+	is "$status $out $(cat .envrc)" '0 ran key' 'a path that is denied and protected'
+	rm .envrc
 	run -s filesystem.deny=link -- sh -c 'rm -f link; ln -s real/key link2; cat link2; cp real/key c; cat c; true'
 	unlike "$out" SECRET 'nor is it read by a new link'
 	ln -s /etc/passwd etc

@@ -172,7 +172,7 @@ no_group() {
 		[ ! -e "$group" ] || return 1
 	done
 }
-no_sweeper() { [ -z "$(pgrep -f '^agentbox-sweeper')" ]; }
+sweeper() { pgrep -P "$pid" -f '^agentbox-sweeper'; }
 
 no_process() { ! pgrep -f "hostattack.py hand $1" >/dev/null; }
 
@@ -333,16 +333,21 @@ no_program() {
 }
 
 leftovers() {
-	local m ids group round
+	local m ids group round sweeping
 
-	run "${H[@]}" --allow web.test -- true
-	no_sweeper
-	ok $? 'a run that ends by itself leaves no sweeper'
+	background -q "${H[@]}" --allow web.test -- sleep 1
+	until_true 5 sweeper >/dev/null
+	sweeping=$(sweeper)
+	finish
+	isnt "$sweeping" '' '(a run has a sweeper)'
+	ended "$sweeping"
+	ok $? 'which goes with it'
 	if have bpftool; then
 		m=$(mark)
 		background -q "${H[@]}" --allow web.test -- sleep "$m"
 		until_true 10 alive "$m"
 		ids=$(programs)
+		sweeping=$(sweeper)
 		is "$(wc -w <<<"$ids")" 10 'ten programs are on the run'\''s control group'
 		kill -KILL "$pid"
 		finish
@@ -357,7 +362,7 @@ leftovers() {
 		# shellcheck disable=SC2086 # paths
 		no_group $group
 		ok $? 'and the control group'
-		until_true 5 no_sweeper
+		until_true 5 ended "$sweeping"
 		ok $? 'and who removed it'
 	else
 		skip bpftool 'what is left of the programs'
@@ -367,7 +372,7 @@ leftovers() {
 	background -q "${H[@]}" -s limits.processes=64 --allow web.test -- sleep "$m"
 	until_true 10 alive "$m"
 	group=$(groups)
-	kill -KILL "$(pgrep -P "$pid" -f '^agentbox-sweeper')" "$pid"
+	kill -KILL "$(sweeper)" "$pid"
 	finish
 	until_true 5 gone "$m"
 	# shellcheck disable=SC2086 # paths
