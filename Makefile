@@ -74,7 +74,7 @@ $(BUILD)/seccomp_bodies.o: $(BUILD)/seccomp_bodies.c
 
 # The eBPF programs, where configure found what builds them. They need the kernel's exported headers alone.
 ifeq ($(HAVE_BPF),yes)
-$(BUILD)/%.bpf.o: launcher/egress/%.bpf.c launcher/egress/bpfshared.h launcher/egress/bpfflags.h launcher/egress/hostshared.h config.mk Makefile
+$(BUILD)/%.bpf.o: launcher/egress/%.bpf.c launcher/egress/bpfshared.h launcher/egress/bpfflags.h launcher/egress/bpfcommon.h launcher/egress/hostshared.h config.mk Makefile
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -g -ffile-prefix-map=$(CURDIR)=. -fdebug-compilation-dir=. -Wall -Werror -Ilauncher \

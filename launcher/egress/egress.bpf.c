@@ -11,22 +11,13 @@
 #include <linux/in.h>
 #include <stdbool.h>
 
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-
-#include "egress/bpfflags.h"
-#include "egress/bpfshared.h"
+#include "egress/bpfcommon.h"
 
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262
 #endif
 #define PROTO_ICMPV6 58
-#define SOCK_STREAM 1
-#define SOCK_DGRAM 2
 #define SOCK_RAW 3
-#define DNS_PORT 53
-#define TCP_SYN 0x02
-#define TCP_ACK 0x10
 
 const volatile struct bpf_config config = {};
 
@@ -40,25 +31,9 @@ struct {
 } nodes SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpf_key_port);
-	__type(value, __u8);
-} ports SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, BPF_RING_BYTES);
 } ring SEC(".maps");
-
-/* How many records did not fit. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} lost SEC(".maps");
 
 /* A packet has no process. */
 struct {
@@ -77,13 +52,6 @@ struct {
 
 /* --- what is allowed --- */
 
-static __always_inline void set_v4(struct bpf_record *r, __u32 addr)
-{
-	r->d[0] = 0;
-	/* In one: of halves the verifier makes a way of their own. */
-	r->d[1] = bpf_cpu_to_be64(0xffffULL << 32 | bpf_ntohl(addr));
-}
-
 /* 0 where it is IPv4. */
 static __always_inline __u64 beyond_v4(const struct bpf_record *r)
 {
@@ -100,15 +68,6 @@ static __always_inline flag is_local(const struct bpf_record *r)
 {
 	return (is_zero(beyond_v4(r)) & is_local4(r->w[3])) | is_zero(r->d[0] | (r->d[1] & ~bpf_cpu_to_be64(1))) |
 	       is_zero((r->d[0] ^ config.own6[0]) | (r->d[1] ^ config.own6[1]));
-}
-
-/* Nothing is in set 0. */
-static __always_inline flag in_set(__u32 set, __u16 port, __u64 zero)
-{
-	struct bpf_key_port key = {.prefix = BPF_PORT_SET_BITS + 16, .set = set, .port = bpf_htons(port)};
-	const __u8 *one = bpf_map_lookup_elem(&ports, &key);
-
-	return one ? *one & 1 : zero;
 }
 
 /* TCP to a name server, whatever its address, or to an address that stands for a name; not to @host where that is denied. */
@@ -129,21 +88,6 @@ static __always_inline struct bpf_node find(const struct bpf_key *key, __u64 zer
 	node.allow = found ? found->allow : zero;
 	node.deny = found ? found->deny : zero;
 	return node;
-}
-
-/* As address_embedded_v4. Return: is there one? */
-static __always_inline flag embedded_v4(const struct bpf_record *r, __u32 *out)
-{
-	__u32 w0 = r->w[0], w1 = r->w[1], w2 = r->w[2], w3 = r->w[3];
-	flag nat64 = is_zero32(w0 ^ bpf_htonl(0x0064ff9b)) &
-		     (is_zero32(w1 | w2) | is_zero32((w1 & bpf_htonl(0xffff0000)) ^ bpf_htonl(0x00010000)));
-	flag to4 = is_zero32((w0 & bpf_htonl(0xffff0000)) ^ bpf_htonl(0x20020000));
-	flag teredo = is_zero32(w0 ^ bpf_htonl(0x20010000));
-	flag compatible = is_zero32(w0 | w1) & (is_zero32(w2) | is_zero32(w2 ^ bpf_htonl(0xffff0000)));
-
-	*out = (nat64 | compatible) * w3 + teredo * (__u32)~w3 +
-	       to4 * bpf_htonl(bpf_ntohl(w0) << 16 | bpf_ntohl(w1) >> 16);
-	return nat64 | to4 | teredo | compatible;
 }
 
 static __always_inline flag denied_within(const struct bpf_record *r, __u64 zero)
@@ -176,23 +120,13 @@ static __always_inline flag rules_allow(const struct bpf_record *r, __u64 zero)
 /* A connection that is allowed is read with the gateway's report of it; none of them wakes, but to make room. */
 static __always_inline void submit(struct bpf_record *r, int kind)
 {
-	__u64 room = BPF_RING_BYTES / 2 - bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), flags, *count;
-	__u32 zero = 0;
+	__u64 room = BPF_RING_BYTES / 2 - bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), flags;
 
 	r->kind = kind;
 	/* By force, as a record behind one that did not wake does not by itself. Without a branch: the sign is a flag. */
 	flags = BPF_RB_FORCE_WAKEUP - (~(room >> 63) & r->kind >> 1 & BPF_RB_NO_WAKEUP);
-	if (bpf_ringbuf_output(&ring, r, sizeof(*r), flags) == 0)
-		return;
-	count = bpf_map_lookup_elem(&lost, &zero);
-	if (count)
-		__sync_fetch_and_add(count, 1);
-}
-
-static __always_inline void set_owner(struct bpf_record *r)
-{
-	r->pid = bpf_get_current_pid_tgid() >> 32;
-	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	if (bpf_ringbuf_output(&ring, r, sizeof(*r), flags) != 0)
+		count_lost();
 }
 
 static __always_inline void keep_owner(struct bpf_sock *sk, const struct bpf_record *r)
@@ -212,14 +146,6 @@ static __always_inline void take_sock(const struct bpf_sock_addr *ctx, struct bp
 	r->family = 6;
 	r->port = bpf_ntohs(ctx->user_port);
 	r->protocol = ctx->protocol - is_zero32(ctx->protocol ^ IPPROTO_MPTCP) * (IPPROTO_MPTCP - IPPROTO_TCP);
-}
-
-static __always_inline void set_v6(struct bpf_record *r, const struct bpf_sock_addr *ctx)
-{
-	r->w[0] = ctx->user_ip6[0];
-	r->w[1] = ctx->user_ip6[1];
-	r->w[2] = ctx->user_ip6[2];
-	r->w[3] = ctx->user_ip6[3];
 }
 
 /*

@@ -13,18 +13,9 @@
 #include <linux/if_ether.h>
 #include <linux/in.h>
 
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-
-#include "egress/bpfflags.h"
-#include "egress/bpfshared.h"
+#include "egress/bpfcommon.h"
 #include "egress/hostshared.h"
 
-#define SOCK_STREAM 1
-#define SOCK_DGRAM 2
-#define DNS_PORT 53
-#define TCP_SYN 0x02
-#define TCP_ACK 0x10
 
 /* bpfhost.c sets the sizes of those that are 1 here, and no array. */
 
@@ -37,14 +28,6 @@ struct {
 	__type(key, struct host_key);
 	__type(value, struct bpf_node);
 } nodes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpf_key_port);
-	__type(value, __u8);
-} ports SEC(".maps");
 
 /* Address -> set of ports. */
 struct {
@@ -82,14 +65,6 @@ struct {
 	__uint(max_entries, 4096);
 } ring SEC(".maps");
 
-/* How many records did not fit. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} lost SEC(".maps");
-
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -104,20 +79,6 @@ struct {
 
 /* --- what is allowed --- */
 
-static __always_inline void set_v4(struct bpf_record *r, __u32 addr)
-{
-	r->d[0] = 0;
-	r->d[1] = bpf_cpu_to_be64(0xffffULL << 32 | bpf_ntohl(addr));
-}
-
-static __always_inline void set_v6(struct bpf_record *r, const struct bpf_sock_addr *ctx)
-{
-	r->w[0] = ctx->user_ip6[0];
-	r->w[1] = ctx->user_ip6[1];
-	r->w[2] = ctx->user_ip6[2];
-	r->w[3] = ctx->user_ip6[3];
-}
-
 /* connect(2) takes it for the loopback. */
 static __always_inline flag is_unspecified(const struct bpf_record *r)
 {
@@ -128,15 +89,6 @@ static __always_inline flag is_unspecified(const struct bpf_record *r)
 static __always_inline flag is_name_server(const struct bpf_record *r)
 {
 	return is_zero(r->d[0] | (r->w[2] ^ bpf_htonl(0xffff)) | (r->w[3] ^ config.name_server.w[3])) & is_zero32(r->port ^ DNS_PORT);
-}
-
-/* Nothing is in set 0. zero: of unknown_zero. */
-static __always_inline flag in_set(__u32 set, __u16 port, __u64 zero)
-{
-	struct bpf_key_port key = {.prefix = BPF_PORT_SET_BITS + 16, .set = set, .port = bpf_htons(port)};
-	const __u8 *one = bpf_map_lookup_elem(&ports, &key);
-
-	return one ? *one & 1 : zero;
 }
 
 static __always_inline struct bpf_node find(const struct host_key *key, __u64 zero)
@@ -155,21 +107,6 @@ static __always_inline flag is_own(const struct host_address *a, __u64 zero)
 	const __u8 *one = bpf_map_lookup_elem(&own, a);
 
 	return one ? *one & 1 : zero;
-}
-
-/* As address_embedded_v4. Return: is there one? */
-static __always_inline flag embedded_v4(const struct bpf_record *r, __u32 *out)
-{
-	__u32 w0 = r->w[0], w1 = r->w[1], w2 = r->w[2], w3 = r->w[3];
-	flag nat64 = is_zero32(w0 ^ bpf_htonl(0x0064ff9b)) &
-		     (is_zero32(w1 | w2) | is_zero32((w1 & bpf_htonl(0xffff0000)) ^ bpf_htonl(0x00010000)));
-	flag to4 = is_zero32((w0 & bpf_htonl(0xffff0000)) ^ bpf_htonl(0x20020000));
-	flag teredo = is_zero32(w0 ^ bpf_htonl(0x20010000));
-	flag compatible = is_zero32(w0 | w1) & (is_zero32(w2) | is_zero32(w2 ^ bpf_htonl(0xffff0000)));
-
-	*out = (nat64 | compatible) * w3 + teredo * (__u32)~w3 +
-	       to4 * bpf_htonl(bpf_ntohl(w0) << 16 | bpf_ntohl(w1) >> 16);
-	return nat64 | to4 | teredo | compatible;
 }
 
 static __always_inline flag denied_within(const struct bpf_record *r, __u64 zero)
@@ -244,22 +181,12 @@ static __always_inline flag count(const struct __sk_buff *skb, flag may, int rec
  */
 static __always_inline void submit(struct bpf_record *r, __u8 kind)
 {
-	__u64 room = config.ring_bytes / 4 - bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), *n;
+	__u64 room = config.ring_bytes / 4 - bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
 	flag quiet = is_zero32(kind ^ BPF_RECORD_SENT) & not(room >> 63);
-	__u32 zero = 0;
 
 	r->kind = kind;
-	if (bpf_ringbuf_output(&ring, r, sizeof(*r), BPF_RB_FORCE_WAKEUP - quiet) == 0)
-		return;
-	n = bpf_map_lookup_elem(&lost, &zero);
-	if (n)
-		__sync_fetch_and_add(n, 1);
-}
-
-static __always_inline void set_owner(struct bpf_record *r)
-{
-	r->pid = bpf_get_current_pid_tgid() >> 32;
-	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	if (bpf_ringbuf_output(&ring, r, sizeof(*r), BPF_RB_FORCE_WAKEUP - quiet) != 0)
+		count_lost();
 }
 
 static __always_inline void keep_owner(struct bpf_sock *sk, const struct bpf_record *r)
