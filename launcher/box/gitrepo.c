@@ -248,8 +248,10 @@ static int walk_nested(struct nested_walk *w, int dirfd, const char *rel, int de
 	struct dirent *d;
 
 	if (!dir) {
+		int r = err_errno(e, errno, "%s/%s", w->repo, rel);
+
 		close(dirfd);
-		return err_set(e, ENOMEM, "out of memory");
+		return r;
 	}
 	if (depth > GIT_DEPTH_MAX)
 		return err_set(e, E2BIG, "%s/%s is over %d directories deep: " TOO_LARGE, w->repo, rel, GIT_DEPTH_MAX);

@@ -74,8 +74,10 @@ static int glob_dir(struct glob_walk *w, int dirfd, const char *path, const char
 	struct dirent *d;
 
 	if (!dir) {
+		int r = err_errno(e, errno, "%s", path);
+
 		close(dirfd);
-		return err_set(e, ENOMEM, "out of memory");
+		return r;
 	}
 	if (depth > GLOB_DEPTH_MAX)
 		return err_set(e, E2BIG, "%s/%s walks over %d levels at %s; name a directory nearer to what is meant", w->dir,

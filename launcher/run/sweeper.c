@@ -56,8 +56,8 @@ void sweeper_end(struct supervisor *s)
 {
 	if (!s->sweeper || s->cgroup.n)
 		return;
-	kill(s->sweeper, SIGKILL);
-	while (waitpid(s->sweeper, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (kill(s->sweeper, SIGKILL) == 0) /* else it ends by itself, when we have */
+		while (waitpid(s->sweeper, NULL, 0) < 0 && errno == EINTR)
+			;
 	s->sweeper = 0;
 }

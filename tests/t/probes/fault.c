@@ -46,7 +46,7 @@ static const struct call {
 	C(listen, "EADDRINUSE"), C(connect, "ECONNREFUSED"), C(accept4, "EMFILE"), C(setsockopt, "EPERM"),
 	C(getsockopt, "ENOBUFS"), C(getsockname, "ENOBUFS"), C(getpeername, "ENOTCONN"), C(sendto, "ENOBUFS"),
 	C(sendmsg, "ENOBUFS"), C(recvfrom, "ENOMEM"), C(recvmsg, "ENOMEM EINTR"), C(shutdown, "ENOTCONN"),
-	C(sendmmsg, "ENOBUFS"), C(recvmmsg, "ENOMEM"), C(mkdirat, "ENOSPC"), C(symlinkat, "ENOSPC"),
+	C(sendmmsg, "ENOBUFS"), C(recvmmsg, "ENOMEM"), C(mkdirat, "ENOSPC"), C(mknodat, "ENOSPC"), C(symlinkat, "ENOSPC"),
 	C(linkat, "ENOSPC"), C(unlinkat, "EACCES"), C(renameat2, "ENOSPC"), C(renameat, "ENOSPC"),
 	C(flock, "ENOLCK"), C(prlimit64, "EPERM"), C(pidfd_open, "EMFILE"), C(pidfd_send_signal, "EPERM"),
 	C(kill, "EPERM"), C(tgkill, "EPERM"), C(signalfd4, "EMFILE"), C(timerfd_create, "EMFILE"),
