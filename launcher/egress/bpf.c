@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "egress/bpfload.h"
-#include "egress.skel.h" /* by bpftool; its calls are of bpflib.h */
+#include "egress.skel.h" /* by bpftool */
 
 #include "base/banned.h"
 
@@ -205,8 +205,7 @@ int bpf_filter_load(struct bpf_filter *f, const struct bpf_filter_config *config
 	struct bpf_rules rules;
 	int r = bpf_rules_compile(config->policy, config->any_address, &rules, e);
 
-	if (r == 0)
-		r = bpf_library_open(e);
+	libbpf_set_print(NULL);
 	if (r == 0) {
 		r = load(&new, config, &rules);
 		if (r < 0)

@@ -20,10 +20,9 @@
 #define PLACES (2 * GIVEN_MAX)
 
 /*
- * bpf(2) by itself and not through libbpf: this is in the gateway, which is forked before the supervisor opens the library and
- * may open no file when it is confined. Its seccomp filter has these three commands and no other.
+ * bpf(2) by itself and not through libbpf, as the gateway's filter has three of its commands and no other. value: read, or written
+ * by a lookup.
  */
-/* value: read, or written by a lookup. */
 static int map_call(int command, int map, const void *key, const void *value)
 {
 	union bpf_attr attr;

@@ -10,13 +10,11 @@ for need in qemu-system-x86_64 cpio depmod busybox; do
 	fi
 done
 export PATH=$PATH:/sbin:/usr/sbin
-# The binary under test, and where it is built with eBPF libbpf and the unit test of the programs; the kernel is kept between runs.
+# The binary under test, and where it is built with eBPF the unit test of the programs; the kernel is kept between runs.
 files=()
-for lib in /usr/lib/*/libbpf.so.1 /usr/lib64/libbpf.so.1; do
-	if [ -e "$lib" ] && [ -e "${BUILD:?}/egress.skel.h" ]; then
-		files=("$lib" "$BUILD/tests/unit/test_bpf")
-	fi
-done
+if [ -e "${BUILD:?}/egress.skel.h" ]; then
+	files=("$BUILD/tests/unit/test_bpf")
+fi
 # And systemd with D-Bus, where they are installed.
 systemd=$here/vm/systemd.sh
 for need in /lib/systemd/systemd /usr/bin/systemd-run /lib/systemd/system/dbus.service /usr/lib/systemd/user/dbus.service \

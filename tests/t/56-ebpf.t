@@ -184,29 +184,6 @@ refused() {
 	ok $? 'and nothing ran'
 }
 
-# A libbpf that is none, in a mount namespace of the run's own.
-without_libbpf() {
-	local lib
-
-	for lib in /usr/lib/*/libbpf.so.1 /usr/lib64/libbpf.so.1; do
-		[ ! -e "$lib" ] || break
-	done
-	# shellcheck disable=SC2016
-	hidden() { capture unshare -m sh -c 'mount --bind /dev/null "$(readlink -f "$0")" && exec timeout 60 "$@"' "$lib" "$AB" "$@"; }
-	hidden run -q --allow web.test -s egress.ebpf=require -- touch ran
-	is "$status $(event run.end reason)" '125 refused' 'require without libbpf: refused'
-	like "$err" 'ebpf = require.*libbpf\.so\.1 cannot be loaded.*install libbpf1' 'in words'
-	hidden run -q -s egress.mode=host --allow web.test -- touch ran
-	is "$status $(event run.end reason)" '125 refused' 'mode = host without libbpf: refused'
-	[ ! -e ran ]
-	ok $? 'and nothing ran'
-	hidden run -q --allow web.test -- curl -sS http://web.test/
-	is "$status $out" '0 hello web.test' 'auto: the gateway is there all the same'
-	like "$(event run.start mechanisms.ebpf.why)" 'libbpf\.so\.1 cannot be loaded' 'auto: and the log says why'
-	hidden doctor
-	like "$out" 'missing  ebpf +eBPF filters: libbpf\.so\.1 cannot be loaded' 'and so does doctor'
-}
-
 without_privilege() {
 	run -q --allow web.test -s egress.ebpf=require -- touch ran
 	is "$status $(event run.end reason)" '125 refused' 'require without privilege: refused'
@@ -238,7 +215,6 @@ tests() {
 	attribution
 	leftovers
 	refused
-	without_libbpf
 }
 
 net_start && for_each_user tests
