@@ -15,7 +15,7 @@
 
 #include "base/banned.h"
 
-#define LINKS_MAX 8
+#define LINKS_MAX 40 /* the kernel's own (path_resolution(7)) */
 
 static bool is_directory(const char *path)
 {
@@ -82,56 +82,93 @@ void covers_at(struct covers *c, struct place *p, const char *rel, enum mount_op
 
 static int cover_shown_from(struct covers *c, const char *path, enum mount_op op, struct origin from, int links, struct err *e);
 
-/*
- * A path with its symbolic links followed as far as it exists, and the rest as text. *out: caller frees; NULL: a loop, or somebody
- * else's. Return: 0 or -errno with `e`.
- */
-static int real_as_far(const char *path, char **out, struct err *e)
+/* Is a host path what lies in the box where this place has it, with no later mount over it? */
+static bool shows(const struct covers *c, const struct place *p, const char *path)
 {
-	cleanup_free char *head = mem_strdup(path);
+	cleanup_free char *box_path = NULL;
 
-	*out = NULL;
-	for (;;) {
-		cleanup_free char *real = realpath(head, NULL);
-		char *slash;
+	if (!path_is_beneath(path, p->root) || (c->writable_only && !p->writable_host))
+		return false;
+	box_path = path_join(p->dest, path_below(path, p->root));
+	return plan_at(c->plan, box_path) == &c->plan->steps[p->step];
+}
 
-		if (real) {
-			cleanup_free char *whole = path_join(real, path_below(path, head));
+/* The link itself, where the command could make it lead elsewhere. */
+static void hold_link(struct covers *c, const char *link, struct origin from)
+{
+	for (size_t i = 0; i < c->n_places; i++) {
+		struct place *p = &c->places[i];
 
-			*out = path_normal(whole, NULL); /* beyond what exists ".." is text too */
-			return 0;
-		}
-		slash = strrchr(head, '/');
-		if (!path_is_absent(head, errno))
-			return err_errno(e, errno, "%s", head);
-		if ((errno != ENOENT && errno != ENOTDIR) || slash == head)
-			return 0;
-		*slash = '\0';
+		if ((p->writable_host || p->overlay) && shows(c, p, link) && !str_eq(link, p->root))
+			covers_at(c, p, path_below(link, p->root), MOUNT_PIN, from);
 	}
+}
+
+/*
+ * rest: a relative path, from the directory `base`, which is real; as the kernel follows it, link by link, each of which is
+ * held. What it leads to is covered wherever that is shown.
+ */
+static int follow(struct covers *c, const char *base, const char *rest, enum mount_op op, struct origin from, int links, struct err *e)
+{
+	cleanup_free char *at = mem_strdup(base), *todo = mem_strdup(rest);
+
+	while (*todo) {
+		size_t n = strcspn(todo, "/");
+		cleanup_free char *name = mem_strndup(todo, n), *next = path_join(at, name), *whole = NULL;
+		char target[PATH_MAX], *tail = mem_strdup(todo + n + strspn(todo + n, "/"));
+		struct stat st;
+		ssize_t len;
+
+		free(todo);
+		todo = tail;
+		if (!n || str_eq(name, "."))
+			continue;
+		if (str_eq(name, "..")) {
+			at[strrchr(at, '/') == at ? 1 : strrchr(at, '/') - at] = '\0';
+			continue;
+		}
+		if (lstat(next, &st) < 0 && errno == ENOENT) {
+			free(at);
+			whole = path_join(next, todo);
+			at = path_normal(whole, NULL); /* beyond what exists ".." is text too */
+			break;
+		}
+		if (lstat(next, &st) < 0 && errno == ENOTDIR) { /* a file in the way, which may not be taken out of it */
+			op = MOUNT_PIN;
+			break;
+		}
+		if (lstat(next, &st) < 0)
+			return path_is_absent(next, errno) ? 0 : err_errno(e, errno, "%s", next);
+		if (!S_ISLNK(st.st_mode)) {
+			free(at);
+			at = steal_ptr(&next);
+			continue;
+		}
+		if (links++ == LINKS_MAX) /* a loop leads nowhere */
+			return 0;
+		hold_link(c, next, from);
+		len = readlink(next, target, sizeof(target) - 1);
+		if (len < 0)
+			return err_errno(e, errno, "%s", next);
+		target[len] = '\0';
+		todo = path_join(target, tail);
+		free(tail);
+		if (*target == '/')
+			at[1] = '\0';
+	}
+	return cover_shown_from(c, at, op, from, links, e) < 0 ? -e->code : 0;
 }
 
 /* A symbolic link on the way: it is covered itself, and what it leads to wherever that is shown. */
 static int cover_link(struct covers *c, struct place *p, const char *link_rel, const char *rest, enum mount_op op,
 		      struct origin from, int links, struct err *e)
 {
-	cleanup_free char *link = path_join(p->root, link_rel), *base = NULL, *whole = NULL, *full = NULL, *real = NULL;
-	char target[PATH_MAX];
-	ssize_t n = readlink(link, target, sizeof(target) - 1);
+	cleanup_free char *link = path_join(p->root, link_rel), *base = mem_strndup(link, (size_t)(strrchr(link, '/') - link));
+	cleanup_free char *whole = path_join(strrchr(link, '/') + 1, rest);
 
-	if (n < 0)
-		return err_errno(e, errno, "%s", link);
-	target[n] = '\0';
 	if (p->writable_host || p->overlay)
 		covers_at(c, p, link_rel, op, from);
-	/* As it is, not as text: in "d/../x" the ".." is the parent of where `d` leads. */
-	base = mem_strndup(link, (size_t)(strrchr(link, '/') - link));
-	whole = *target == '/' ? mem_strdup(target) : mem_printf("%s/%s", base, target);
-	full = path_join(whole, rest);
-	if (real_as_far(full, &real, e) < 0)
-		return err_prefix(e, "%s, a symbolic link", link);
-	if (!real || links == LINKS_MAX) /* a loop leads nowhere */
-		return 0;
-	return cover_shown_from(c, real, op, from, links + 1, e) < 0 ? -e->code : 0;
+	return follow(c, *base ? base : "/", whole, op, from, links, e);
 }
 
 /* rel: relative to the place's root, normal. */
@@ -140,8 +177,9 @@ static int cover_in_place(struct covers *c, struct place *p, const char *rel, en
 {
 	cleanup_free char *path = mem_strdup(rel);
 
-	if (!*rel) { /* the whole place */
-		covers_pend(c, op, p->dest, from);
+	if (!*rel) { /* the whole place, which nobody in the box can move */
+		if (op != MOUNT_SELF)
+			covers_pend(c, op, p->dest, from);
 		return 0;
 	}
 	for (char *end = path; end; end = *end ? end + 1 : NULL) {
@@ -159,7 +197,7 @@ static int cover_in_place(struct covers *c, struct place *p, const char *rel, en
 				covers_at(c, p, rel, op, from);
 				return 0;
 			}
-			if (errno == ENOENT || errno == ENOTDIR)
+			if (errno == ENOENT)
 				return 0; /* cannot come into being where nothing can be written */
 			return err_errno(e, errno, "%s", full);
 		}
@@ -172,8 +210,11 @@ static int cover_in_place(struct covers *c, struct place *p, const char *rel, en
 			covers_at(c, p, path, op, from);
 			return 0;
 		}
-		if (!S_ISDIR(st.st_mode))
+		if (!S_ISDIR(st.st_mode)) { /* a file in the way, which may not be taken out of it */
+			if (p->writable_host || p->overlay)
+				covers_at(c, p, path, MOUNT_PIN, from);
 			return 0;
+		}
 		*slash = '/';
 		end = slash;
 	}
@@ -187,13 +228,9 @@ static int cover_shown_from(struct covers *c, const char *path, enum mount_op op
 
 	for (size_t i = 0; i < c->n_places; i++) {
 		struct place *p = &c->places[i];
-		cleanup_free char *box_path = NULL;
 		int r;
 
-		if (!path_is_beneath(path, p->root))
-			continue;
-		box_path = path_join(p->dest, path_below(path, p->root));
-		if (plan_at(c->plan, box_path) != &c->plan->steps[p->step])
+		if (!shows(c, p, path))
 			continue;
 		r = cover_in_place(c, p, path_below(path, p->root), op, from, links, e);
 		if (r < 0)
@@ -206,6 +243,16 @@ static int cover_shown_from(struct covers *c, const char *path, enum mount_op op
 int covers_shown(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e)
 {
 	return cover_shown_from(c, path, op, from, 0, e);
+}
+
+int covers_hold(struct covers *c, const char *path, enum mount_op op, struct err *e)
+{
+	int r;
+
+	c->writable_only = true;
+	r = follow(c, "/", path, op, (struct origin){0}, 0, e);
+	c->writable_only = false;
+	return r;
 }
 
 int covers_host_path(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e)

@@ -34,6 +34,7 @@ struct covers {
 	size_t n_places, cap_places;
 	struct mount_step *pending; /* the covers, sorted and added at the end */
 	size_t n_pending, cap_pending;
+	bool writable_only; /* only places that the command can write to on the host, see covers_hold */
 };
 
 /* Collects the places of the steps so far. covers_free undoes it. */
@@ -47,6 +48,12 @@ void covers_free(struct covers *c);
 int covers_shown(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e);
 /* The same, where it does not matter how many. Return: 0 or -errno with `e`. */
 int covers_host_path(struct covers *c, const char *path, enum mount_op op, struct origin from, struct err *e);
+
+/*
+ * An absolute path as somebody wrote it, that the next run will be given again: each link that it goes through, and what it leads
+ * to (op: MOUNT_SELF or MOUNT_PIN; where it is missing it stays so), where the command could change them. Return: 0 or -errno with `e`.
+ */
+int covers_hold(struct covers *c, const char *path, enum mount_op op, struct err *e);
 
 /* A path relative to a place's root, as it is; what leads to it is held. */
 void covers_at(struct covers *c, struct place *p, const char *rel, enum mount_op op, struct origin from);

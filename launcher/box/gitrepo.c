@@ -23,6 +23,8 @@
 #define GIT_ENTRIES_MAX 1000000
 #define GIT_DEPTH_MAX 200 /* a descriptor for each */
 
+const char *const git_parts[] = {"objects", "refs", NULL};
+
 /*
  * A `.git` that somebody else put into a shared directory above ours is not ours (CVE-2022-24765). Root takes what the user
  * owns who called it by sudo, as git does.
@@ -37,24 +39,27 @@ static bool is_owned(const struct stat *st)
 	return getuid() == 0 && sudo && num_u64(sudo, 0, UINT32_MAX, &uid) == 0 && st->st_uid == (uid_t)uid;
 }
 
-char *git_find_top(const char *dir)
+int git_find_top(const char *dir, char **out, struct err *e)
 {
-	char *path = mem_strdup(dir);
+	cleanup_free char *path = mem_strdup(dir);
 
+	*out = NULL;
 	for (;;) {
 		cleanup_free char *git = path_join(path, ".git");
 		struct stat st;
 		char *slash;
 
-		if (lstat(git, &st) == 0 && is_owned(&st))
-			return path;
+		if (lstat(git, &st) == 0 && is_owned(&st)) {
+			*out = steal_ptr(&path);
+			return 0;
+		}
+		if (lstat(git, &st) < 0 && !path_is_absent(git, errno))
+			return err_errno(e, errno, "%s", git);
 		slash = strrchr(path, '/');
 		if (!slash || !path[1])
-			break;
+			return 0;
 		slash[slash == path ? 1 : 0] = '\0';
 	}
-	free(path);
-	return NULL;
 }
 
 /*
@@ -93,9 +98,7 @@ static int real_of_line(const char *line, const char *base, char **out, struct e
 
 int git_is_directory(const char *dir, struct err *e)
 {
-	static const char *const names[] = {"HEAD", "objects", "refs", NULL};
-
-	for (const char *const *n = names; *n; n++) {
+	for (const char *const *n = git_parts; *n; n++) {
 		cleanup_free char *path = path_join(dir, *n);
 		struct stat st;
 
@@ -204,12 +207,10 @@ static int walk_failed(const struct nested_walk *w, const char *path, int errnum
 /* Return: 1: a git directory; 0; -errno. */
 static int is_git_dir(const struct nested_walk *w, int fd, const char *path, struct err *e)
 {
-	static const char *const names[] = {"HEAD", "objects"};
+	for (const char *const *n = git_parts; *n; n++) {
+		cleanup_free char *name = path_join(path, *n);
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		cleanup_free char *name = path_join(path, names[i]);
-
-		if (faccessat(fd, names[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		if (faccessat(fd, *n, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 			return walk_failed(w, name, errno, e);
 	}
 	return 1;
@@ -277,6 +278,23 @@ int git_find_nested(const char *repo, struct git_nested *out, struct err *e)
 	if (fd < 0)
 		return err_errno(e, errno, "%s", repo);
 	return walk_nested(&w, fd, "", 0, e);
+}
+
+int git_find_modules(const char *git_dir, struct strv *out, struct err *e)
+{
+	cleanup_free char *path = path_join(git_dir, "modules");
+	struct git_nested found = {0};
+	struct nested_walk w = {.out = &found, .repo = path};
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), r;
+
+	if (fd < 0)
+		return path_is_absent(path, errno) ? 0 : err_errno(e, errno, "%s", path);
+	r = walk_nested(&w, fd, "", 0, e);
+	for (size_t i = 0; i < found.git_dirs.n; i++)
+		strv_take(out, path_join(path, found.git_dirs.v[i]));
+	strv_free(&found.trees);
+	strv_free(&found.git_dirs);
+	return r;
 }
 
 static bool is_commit_id(const char *s)

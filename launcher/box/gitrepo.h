@@ -6,8 +6,17 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* The work tree that holds `dir`: the nearest directory upwards with a ".git". Caller frees. NULL: none. */
-char *git_find_top(const char *dir);
+/*
+ * The work tree that holds `dir`: the nearest directory upwards with a ".git". *out: caller frees; NULL: none. Return: 0 or -errno
+ * with `e`.
+ */
+int git_find_top(const char *dir, char **out, struct err *e);
+
+/*
+ * What a git directory is known by; NULL ends them. Not HEAD, which git itself replaces, so that it cannot be held: a command could
+ * move it away in one run and back in the next.
+ */
+extern const char *const git_parts[];
 
 /*
  * The repository that a linked work tree belongs to. `.git` is text that anybody who can write to the tree may have
@@ -19,7 +28,7 @@ int git_common_dir(const char *repo, char **common, struct err *e);
 
 /* Here and below a failure to look is one, but where nothing is there (path_is_absent): something could stay unprotected. */
 
-/* Has `dir` what git takes for a git directory: HEAD, objects, refs? Return: 1, 0, or -errno with `e`. */
+/* Has `dir` the parts of a git directory? Return: 1, 0, or -errno with `e`. */
 int git_is_directory(const char *dir, struct err *e);
 
 /*
@@ -38,6 +47,9 @@ struct git_nested {
 	struct strv git_dirs; /* ".git/modules/lib", "mirror.git": a git directory */
 };
 int git_find_nested(const char *repo, struct git_nested *out, struct err *e);
+
+/* The git directories of submodules in `git_dir`/modules, absolute, added to out. Return: as git_find_nested. */
+int git_find_modules(const char *git_dir, struct strv *out, struct err *e);
 
 /* HEAD's commit id, read from loose and packed refs; NULL where there is none. Caller frees. */
 char *git_head_commit(const char *repo);

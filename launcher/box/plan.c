@@ -40,6 +40,7 @@ void plan_free(struct plan *p)
 	strv_free(&p->make_dirs);
 	strv_free(&p->make_commondirs);
 	strv_free(&p->leftovers);
+	strv_free(&p->named);
 	seccomp_free(&p->seccomp);
 	landlock_free(&p->landlock);
 	*p = (struct plan){0};

@@ -77,6 +77,7 @@ struct plan {
 	struct strv argv, env;
 	struct strv make_dirs; /* host directories to make before the start, mode 0700, parents first, all new */
 	struct strv make_commondirs; /* host files to make in those: ".\n", see box/covers.c */
+	struct strv named; /* host paths as they were given, absolute: what leads to them is held (covers_hold) */
 	struct strv leftovers; /* of those, the ones outside the run's directory: to remove after the run, or by prune */
 	int *keep_fds; /* sorted, above 2, at most KEEP_FDS_MAX */
 	size_t n_keep_fds;

@@ -45,6 +45,31 @@ static int protect_commondir(struct covers *c, const char *git_dir, struct err *
 	return 0;
 }
 
+static int protect_git_dir(struct covers *c, const char *git_dir, const char *tree, struct err *e);
+
+/* A git directory that is known by what it has: that stays. */
+static int protect_found(struct covers *c, const char *git_dir, struct err *e)
+{
+	int r = protect_git_dir(c, git_dir, git_dir, e);
+
+	for (const char *const *n = git_parts; r == 0 && *n; n++) {
+		cleanup_free char *part = path_join(git_dir, *n);
+
+		r = covers_host_path(c, part, MOUNT_SELF, (struct origin){0}, e);
+	}
+	return r;
+}
+
+static int protect_modules(struct covers *c, const char *git_dir, struct err *e)
+{
+	cleanup_strv struct strv modules = {0};
+	int r = git_find_modules(git_dir, &modules, e);
+
+	for (size_t i = 0; r == 0 && i < modules.n; i++)
+		r = protect_found(c, modules.v[i], e);
+	return r;
+}
+
 /* The linked work trees of a git directory: each says in `commondir` where its configuration is. */
 static int protect_worktrees(struct covers *c, const char *git_dir, struct err *e)
 {
@@ -63,6 +88,9 @@ static int protect_worktrees(struct covers *c, const char *git_dir, struct err *
 		if (d->d_name[0] == '.')
 			continue;
 		r = covers_host_path(c, common, MOUNT_PIN, (struct origin){0}, e);
+		*strrchr(common, '/') = '\0';
+		if (r == 0)
+			r = protect_modules(c, common, e);
 		if (r == 0)
 			r = covers_host_path(c, config, MOUNT_PIN, (struct origin){0}, e);
 		if (r == 0)
@@ -116,12 +144,15 @@ static int protect_dot_git(struct covers *c, const char *tree, struct err *e)
 	struct stat st;
 	int r = git_is_directory(tree, e);
 
+	if (r > 0) /* a bare repository is its own git directory, where there is no .git */
+		r = protect_found(c, tree, e);
 	if (r < 0)
 		return r;
-	if (r) /* a bare repository is its own git directory */
-		return protect_git_dir(c, tree, tree, e);
-	if (lstat(dot_git, &st) < 0)
-		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(e, errno, "%s", dot_git);
+	if (lstat(dot_git, &st) < 0) {
+		if (!path_is_absent(dot_git, errno))
+			return err_errno(e, errno, "%s", dot_git);
+		return protect_commondir(c, dot_git, e); /* of one that the command makes */
+	}
 	if (S_ISDIR(st.st_mode))
 		return protect_git_dir(c, dot_git, tree, e);
 	/* The link itself must not be replaced; and where it leads may lie in what the box can write. */
@@ -143,19 +174,41 @@ static int protect_tree(struct covers *c, const struct profile *profile, const c
 	return r;
 }
 
+/* What the next run of the same command line is made of: the profile's files, and what the paths lead to that it names. */
+static int hold_request(struct covers *c, const struct profile *profile, struct err *e)
+{
+	const struct {
+		const struct strv *paths;
+		enum mount_op op;
+	} held[] = {{&profile->files, MOUNT_PIN}, {&profile->missed, MOUNT_PIN}, {&c->plan->named, MOUNT_SELF}};
+	int r = 0;
+
+	for (size_t k = 0; k < sizeof(held) / sizeof(*held); k++) {
+		for (size_t i = 0; r == 0 && i < held[k].paths->n; i++) {
+			const char *path = held[k].paths->v[i];
+			cleanup_free char *whole = *path == '/' ? mem_strdup(path) : path_join(c->host->cwd, path);
+
+			r = covers_hold(c, whole, held[k].op, e);
+		}
+	}
+	return r;
+}
+
 int protect_add(struct covers *c, const struct profile *profile, struct err *e)
 {
 	const char *repo = c->plan->repo;
 	cleanup_free char *common = NULL;
 	struct git_nested nested = {0};
-	int r;
+	int r = hold_request(c, profile, e);
 
-	if (!repo)
-		return 0;
+	if (r < 0 || !repo)
+		return r;
 	/* A linked work tree's repository is shared with others: held in every mode. */
 	r = git_common_dir(repo, &common, e);
 	if (r == 0 && common)
 		r = protect_git_dir(c, common, repo, e);
+	if (r == 0 && common)
+		r = protect_modules(c, common, e);
 	if (r < 0 || c->plan->repo_mode != REPO_WRITE)
 		return r;
 	r = protect_tree(c, profile, repo, e);
@@ -169,7 +222,7 @@ int protect_add(struct covers *c, const struct profile *profile, struct err *e)
 	for (size_t i = 0; r == 0 && i < nested.git_dirs.n; i++) {
 		cleanup_free char *path = path_join(repo, nested.git_dirs.v[i]);
 
-		r = protect_git_dir(c, path, path, e);
+		r = protect_found(c, path, e);
 	}
 	strv_free(&nested.trees);
 	strv_free(&nested.git_dirs);

@@ -18,6 +18,12 @@ static const struct origin built_in = {0};
 
 #define REPO "/workspace/repo"
 
+/* As text: where a link leads is for covers_hold. */
+static void note_named(struct plan *plan, const char *path, const struct run_host *host)
+{
+	strv_take(&plan->named, *path == '/' ? mem_strdup(path) : path_join(host->cwd, path));
+}
+
 /*
  * A bind of a host path, resolved now; the child opens what was resolved and compares the inode.
  * A writable bind over the record of the runs, or of part of it, is refused: nothing that the box can write is evidence.
@@ -48,6 +54,7 @@ static int add_bind(struct plan *plan, const char *source, const char *dest, uns
 				       real, host->state_dir);
 		flags |= MOUNT_WRITABLE_HOST;
 	}
+	note_named(plan, source, host);
 	s = plan_add(plan, MOUNT_BIND, steal_ptr(&normal), from);
 	s->source = steal_ptr(&real);
 	s->flags = flags | MOUNT_NODEV;
@@ -120,18 +127,21 @@ int workspace_add_grants(struct plan *plan, const struct profile *profile, const
 
 /* --- the repository --- */
 
-static int find_repo(const struct run_request *req, const struct run_host *host, char **out, struct err *e)
+static int find_repo(struct plan *plan, const struct run_request *req, const struct run_host *host, char **out, struct err *e)
 {
 	struct stat st;
 	char *repo;
+	int r;
 
 	if (req->repo) {
-		int r = path_real(req->repo, &repo, e);
-
+		r = path_real(req->repo, &repo, e);
 		if (r < 0)
 			return err_prefix(e, "--repo");
+		note_named(plan, req->repo, host);
 	} else {
-		repo = git_find_top(host->cwd);
+		r = git_find_top(host->cwd, &repo, e);
+		if (r < 0)
+			return r;
 		if (!repo)
 			repo = mem_strdup(host->cwd);
 		/* A home directory holds keys, histories and tokens: not what somebody means who forgot to change directory. */
@@ -218,7 +228,7 @@ static int add_repo(struct plan *plan, const struct profile *profile, const stru
 		plan_add(plan, MOUNT_DIR, mem_strdup(REPO), built_in)->mode = 0555;
 		return 0;
 	}
-	r = find_repo(req, host, &plan->repo, e);
+	r = find_repo(plan, req, host, &plan->repo, e);
 	if (r == 0)
 		r = add_in_mode(plan, plan->repo_mode, plan->repo, REPO, "repo", from, host, e);
 	if (r < 0)

@@ -47,6 +47,7 @@ void profile_free(struct profile *p)
 	for (const struct key *k = key_table; k->section; k++)
 		value_free(p, k);
 	strv_free(&p->files);
+	strv_free(&p->missed);
 	*p = (struct profile){0};
 }
 
@@ -97,7 +98,7 @@ static void load_parent(struct loader *l, const char *file, const struct inifile
 		r = err_set(&e, ELOOP, "profiles extend one another more than %d deep; take one out",
 			    PROFILE_DEPTH_MAX);
 	if (r == 0)
-		r = profile_lookup(name, file, l->env, &path, &e);
+		r = profile_lookup(name, file, l->env, &path, &l->p->missed, &e);
 	if (r == 0)
 		r = load_file(l, path, &e);
 	if (r < 0)
@@ -200,7 +201,7 @@ int profile_load(struct profile *p, const char *name, const struct profile_env *
 	cleanup_free char *path = NULL;
 	int r;
 
-	r = profile_lookup(name, NULL, env, &path, e);
+	r = profile_lookup(name, NULL, env, &path, &p->missed, e);
 	if (r == 0)
 		r = load_file(&l, path, e);
 	strv_free(&l.chain);

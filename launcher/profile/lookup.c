@@ -123,7 +123,8 @@ static int lookup_missing(const char *name, const char *beside, const struct str
 }
 
 /* NAME.ini of the first folder that has it. */
-static int lookup_by_name(const char *name, const char *beside, const struct strv *folders, char **out, struct err *e)
+static int lookup_by_name(const char *name, const char *beside, const struct strv *folders, char **out, struct strv *missed,
+			  struct err *e)
 {
 	for (size_t i = 0; i < folders->n; i++) {
 		cleanup_free char *path = mem_printf("%s/%s.ini", folders->v[i], name);
@@ -138,11 +139,12 @@ static int lookup_by_name(const char *name, const char *beside, const struct str
 				e, errno,
 				"cannot look for the profile %s: %s; set HOME, or name a file with a / in it",
 				path, strerrordesc_np(errno));
+		strv_take(missed, steal_ptr(&path));
 	}
 	return lookup_missing(name, beside, folders, e);
 }
 
-int profile_lookup(const char *name, const char *beside, const struct profile_env *env, char **out, struct err *e)
+int profile_lookup(const char *name, const char *beside, const struct profile_env *env, char **out, struct strv *missed, struct err *e)
 {
 	cleanup_strv struct strv folders = {0};
 
@@ -155,5 +157,5 @@ int profile_lookup(const char *name, const char *beside, const struct profile_en
 		return 0;
 	}
 	lookup_folders(beside, env, &folders);
-	return lookup_by_name(name, beside, &folders, out, e);
+	return lookup_by_name(name, beside, &folders, out, missed, e);
 }

@@ -130,6 +130,7 @@ struct profile {
 	} commands;
 
 	struct strv files; /* every file that was read, the outermost first; origins point into it */
+	struct strv missed; /* where one was looked for before it was found */
 };
 
 /* A fault of a profile, with its place. Rendered as `file:line: [section] key: what; what to do`. */

@@ -327,6 +327,94 @@ closed() {
 	rm -rf g
 }
 
+# What the next run of the same words is made of stays what it was: profiles, and the places that the words name.
+named() {
+	local words name d
+
+	mkdir out data sub && echo x >data/x && ln -s data link
+	mkdir -p "$T/outside" && echo secret >"$T/outside/x"
+	for words in '--artifacts out' '--input data:in' '--input link:in' '--ro-bind sub /opt/sub'; do
+		run "${write[@]}" $words -- sh -c 'for d in out data sub link; do
+				perl -e "exit !rename shift, shift" $d $d.old && ln -s "$0" $d; done; ls -d *.old; echo ran' "$T/outside"
+		is "$status ${out##*$'\n'}" '0 ran' "($words)"
+		name=${words#* }
+		name=${name%%:*}
+		name=${name%% *}
+		is "$(grep -c "^$name\.old\$" <<<"$out")" 0 "$words: what it names cannot be put elsewhere"
+		isnt "$(grep -c '\.old$' <<<"$out")" 0 '(others can)'
+		for d in out data sub link; do
+			[ ! -e $d.old ] && [ ! -L $d.old ] || { rm -f $d && mv $d.old $d; }
+		done
+	done
+	rm -rf out data sub link "$T/outside"
+	printf '[profile]\nextends = default\n[workspace]\nrepo-mode = write\n' >fix.ini
+	mkdir profiles
+	capture env "AGENTBOX_PROFILES=$PWD/profiles:$AGENTBOX_PROFILES" timeout 20 "$AB" run -p ./fix.ini -- sh -c '
+		echo "[filesystem]" >>fix.ini && echo WROTE; perl -e "exit !rename shift, shift" fix.ini f && echo MOVED; ln -sf x fix.ini && echo LINKED
+		for f in default.ini profiles/default.ini; do echo "[filesystem]" >$f && echo "MADE $f"; done; echo ran'
+	is "$status $out" '0 ran' 'a profile in the project, and the names that are looked up before the one that was found'
+	is "$(find . -name default.ini)" '' 'and nothing of them is on the host'
+	rm -rf fix.ini profiles
+}
+
+# Repositories are known by what stays: two runs each, the second with what the first made of it.
+twice() {
+	git init -q --bare vendor.git
+	git init -q --bare top.git
+	make_repo main && git -C main worktree add -q "$T/linked" 2>/dev/null
+	mkdir -p main/.git/modules && cp -r vendor.git main/.git/modules/sub
+	run "${write[@]}" -- sh -c 'cd vendor.git; for f in HEAD objects refs; do perl -e "exit !rename shift, shift" $f x$f; done; echo ran'
+	run "${write[@]}" -- sh -c 'echo evil >>vendor.git/config && echo WROTE; echo evil >vendor.git/hooks/update && echo HOOKED; echo ran'
+	is "$status $out" '0 ran' 'a bare repository whose HEAD was moved away'
+	mv vendor.git/xHEAD vendor.git/HEAD
+	cd top.git || return
+	run "${write[@]}" --repo . -- sh -c 'perl -e "exit !rename q(refs), q(r2)" && echo MOVED; rm -rf refs; perl -e "exit !rename q(HEAD), q(h2)"; echo ran'
+	run "${write[@]}" --repo . -- sh -c 'echo evil >>config && echo WROTE; echo evil >hooks/update && echo HOOKED; echo ran'
+	is "$status $out" '0 ran' 'a project that is one itself'
+	cd .. || return
+	cd "$T/linked" || return
+	run "${write[@]}" --setenv M "$repo/main/.git/modules/sub" -- sh -c 'echo evil >>"$M/config" && echo WROTE; echo evil >"$M/hooks/update" && echo HOOKED; echo ran'
+	is "$status $out" '0 ran' 'submodules of a linked work tree'\''s repository'
+	cd "$repo/main" || return
+	mkdir -p .git/worktrees/linked/modules && cp -r ../vendor.git .git/worktrees/linked/modules/sub
+	run "${write[@]}" -- sh -c 'echo evil >>.git/worktrees/linked/modules/sub/config && echo WROTE; echo ran'
+	is "$status $out" '0 ran' 'submodules of a linked work tree'
+	run "${write[@]}" -- sh -c 'mkdir objects refs; cp .git/HEAD .; echo ran'
+	run "${write[@]}" -- sh -c 'echo evil >.git/hooks/pre-commit && echo HOOKED; echo evil >>.git/config && echo WROTE; echo x >.git/commondir && echo SENT; echo ran'
+	is "$status $out" '0 ran' 'a tree that was made to look like a bare repository'
+	cd "$repo" || return
+	mkdir plain && cd plain || return
+	run "${write[@]}" --repo . -- sh -c 'mkdir -p .git/objects .git/refs; echo ref: refs/heads/x >.git/HEAD; echo ../evil >.git/commondir && echo SENT; echo ran'
+	is "$status $out" '0 ran' 'a project without a repository'
+	cd "$repo" || return
+	rm -rf vendor.git top.git main plain "$T/linked"
+}
+
+# Links in the middle of a chain, and files that are in the way.
+chains() {
+	local i
+
+	mkdir d real && ln -s real e && echo x >real/mcp && echo key >real/key
+	ln -s d/mcp .mcp.json && rmdir d && ln -s e d
+	ln -s middle .envrc && ln -s real/mcp middle
+	echo x >.l0
+	for ((i = 1; i <= 12; i++)); do ln -s .l$((i - 1)) .l$i; done
+	ln -s .l12 .husky
+	run "${write[@]}" -- sh -c 'for l in d e middle .l5 .l11; do ln -sfn README $l && echo "LINKED $l"; done; echo evil >.l0 && echo WROTE
+		echo evil >real/mcp && echo WROTE; echo ran'
+	is "$status $out" '0 ran' 'each link of a chain is held'
+	ln -s one secret && ln -s real/key one
+	run "${write[@]}" -s filesystem.deny=secret -- sh -c 'ln -sfn README one && echo LINKED; cat real/key; echo ran'
+	is "$status $out" '0 ran' 'of what is denied too'
+	rm -rf d e real middle .mcp.json .envrc .l* .husky secret one
+	echo file >ci
+	run "${write[@]}" -s workspace.protect=ci/hook.sh -- sh -c 'rm -f ci && mkdir ci && echo evil >ci/hook.sh && echo MADE; echo ran'
+	is "$status $out" '0 ran' 'a file in the place of a directory on the way stays there'
+	run "${write[@]}" -s filesystem.deny=ci/key -- sh -c 'rm -f ci && mkdir ci && echo MADE; echo ran'
+	is "$status $out" '0 ran' 'also on the way to what is denied'
+	rm -f ci
+}
+
 tests() {
 	existing
 	links
@@ -336,6 +424,9 @@ tests() {
 	nested
 	deep
 	closed
+	named
+	twice
+	chains
 }
 
 for_each_user tests

@@ -120,12 +120,21 @@ artifacts() {
 	mkdir -p "$T/h7/out" "$T/h7-secret"
 	echo SECRET >"$T/h7-secret/id_key"
 	run -s "filesystem.write=$T/h7" --artifacts "$T/h7/out" -- sh -c "cd '$T/h7' && mv out old && ln -s '$T/h7-secret' out && echo end"
-	is "$status $out" '0 end' 'H7: (the directory was replaced)'
+	is "$status $out" '1 ' 'H7: the directory cannot be replaced from within'
+	# From outside it can.
+	background -q -s "filesystem.write=$T/h7" --artifacts "$T/h7/out" -- sh -c 'echo up; sleep 1'
+	until_true 5 grep -q up "$T/out"
+	mv "$T/h7/out" "$T/h7/old" && ln -s "$T/h7-secret" "$T/h7/out"
+	finish
+	is "$status" 0 'H7: (the directory was replaced)'
 	unlike "$(events)" id_key 'H7: what a link leads to is no artifact'
 	rm -rf "$T/h7/out"
 	mkdir "$T/h7/out"
-	run -s "filesystem.write=$T/h7" --artifacts "$T/h7/out" -- sh -c "cd '$T/h7' && mv out old2 && mkfifo out && echo end"
-	is "$status $out" '0 end' 'H7: a FIFO in its place neither stalls nor changes the status'
+	background -q -s "filesystem.write=$T/h7" --artifacts "$T/h7/out" -- sh -c 'echo up; sleep 1'
+	until_true 5 grep -q up "$T/out"
+	mv "$T/h7/out" "$T/h7/old2" && mkfifo "$T/h7/out"
+	finish
+	is "$status" 0 'H7: a FIFO in its place neither stalls nor changes the status'
 }
 
 # H8: links in the way of what is protected.

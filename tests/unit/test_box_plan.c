@@ -111,12 +111,13 @@ static void test_glob(void **state)
 
 static void test_git_top(void **state)
 {
+	struct err e;
 	char *top;
 
 	(void)state;
 	put("r/.git/HEAD", "ref: refs/heads/main\n");
 	put("r/sub/deep/file", "");
-	top = git_find_top(at("r/sub/deep"));
+	assert_int_equal(git_find_top(at("r/sub/deep"), &top, &e), 0);
 	assert_string_equal(top, at("r"));
 	free(top);
 	put("r/.git/refs/heads/main", "0123456789012345678901234567890123456789\n");
@@ -217,6 +218,7 @@ static void test_git_nested(void **state)
 	put("n/sub/.git", "gitdir: ../.git/modules/sub\n");
 	put("n/.git/modules/sub/HEAD", "");
 	put("n/.git/modules/sub/objects/x", "");
+	put("n/.git/modules/sub/refs/x", "");
 	put("n/.git/objects/.git/HEAD", ""); /* no work tree: it lies in the git directory */
 	assert_int_equal(git_find_nested(at("n"), &nested, &e), 0);
 	assert_int_equal(nested.trees.n, 2);
