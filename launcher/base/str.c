@@ -211,6 +211,20 @@ size_t str_utf8_len(const unsigned char *b, size_t len)
 	return n;
 }
 
+/* Without a shape of their own: marks of direction, zero widths, line separators (Unicode: Bidi_Control, and U+200B and the like). */
+static bool is_invisible(const unsigned char *b, size_t n)
+{
+	if (n == 2)
+		return b[0] == 0xd8 && b[1] == 0x9c; /* U+061C */
+	if (n != 3)
+		return false;
+	if (b[0] == 0xe2 && b[1] == 0x80)
+		return (b[2] >= 0x8b && b[2] <= 0x8f) || (b[2] >= 0xa8 && b[2] <= 0xae); /* U+200B..200F, 2028..202E */
+	if (b[0] == 0xe2 && b[1] == 0x81)
+		return b[2] >= 0xa0 && b[2] <= 0xaf; /* U+2060..206F */
+	return b[0] == 0xef && b[1] == 0xbb && b[2] == 0xbf; /* U+FEFF */
+}
+
 void str_add_printable(struct str *s, const char *bytes, size_t len)
 {
 	const unsigned char *b = (const unsigned char *)bytes;
@@ -220,7 +234,7 @@ void str_add_printable(struct str *s, const char *bytes, size_t len)
 		/* C0, DEL and C1 (U+0080..U+009F) control a terminal. */
 		bool control = n == 1 ? (b[i] < 0x20 || b[i] == 0x7f) : (n == 2 && b[i] == 0xc2 && b[i + 1] < 0xa0);
 
-		if (n && !control) {
+		if (n && !control && !is_invisible(b + i, n)) {
 			str_add_n(s, b + i, n);
 			i += n;
 			continue;

@@ -118,6 +118,33 @@ static void take_line(struct gitconfig *g, char *line)
 	}
 }
 
+/*
+ * Ends the line, with those that a backslash before the newline goes on in; not from a comment. Return: the next one; NULL: it was
+ * the last.
+ */
+static char *join_line(char *line)
+{
+	bool quoted = false, comment = false;
+	char *to = line, *from = line;
+
+	for (; *from && *from != '\n'; from++) {
+		if (!comment && *from == '\\' && (from[1] == '\n' || (from[1] == '\r' && from[2] == '\n'))) {
+			from += from[1] == '\r' ? 2 : 1;
+			continue;
+		}
+		if (!comment && *from == '\\' && from[1])
+			*to++ = *from++;
+		else if (!comment && *from == '"')
+			quoted = !quoted;
+		else if (!quoted && (*from == '#' || *from == ';'))
+			comment = true;
+		*to++ = *from;
+	}
+	line = *from ? from + 1 : NULL;
+	*to = '\0';
+	return line;
+}
+
 static void read_file(const char *file, const char *tree, struct strv *out, int depth, struct err *first)
 {
 	struct gitconfig g = {.file = file, .tree = tree, .out = out, .depth = depth, .first = first};
@@ -134,18 +161,8 @@ static void read_file(const char *file, const char *tree, struct strv *out, int 
 			err_errno(first, -r, "git's configuration %s", file);
 		return;
 	}
-	for (char *line = text, *next; line; line = next) {
-		char *end = strchr(line, '\n');
-
-		/* A backslash before the newline goes on in the next line. */
-		while (end && end > line && end[-1] == '\\') {
-			end[-1] = ' ';
-			*end = ' ';
-			end = strchr(end, '\n');
-		}
-		next = end ? end + 1 : NULL;
-		if (end)
-			*end = '\0';
+	for (char *line = str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text, *next; line; line = next) {
+		next = join_line(line);
 		take_line(&g, line);
 	}
 }

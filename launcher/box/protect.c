@@ -101,18 +101,42 @@ static int protect_worktrees(struct covers *c, const char *git_dir, struct err *
 	return 0;
 }
 
+/* A protected directory's links: where they lead is run or obeyed as what is in it. */
+static int protect_links(struct covers *c, const char *path, struct origin from, struct err *e)
+{
+	cleanup_dir DIR *dir = opendir(path);
+	struct dirent *d;
+	int r = 0;
+
+	if (!dir)
+		return path_is_absent(path, errno) ? 0 : err_errno(e, errno, "%s", path);
+	while (r == 0 && (errno = 0, d = readdir(dir))) {
+		cleanup_free char *entry = path_join(path, d->d_name);
+
+		if (d->d_type == DT_LNK || d->d_type == DT_UNKNOWN)
+			r = str_eq(d->d_name, ".") || str_eq(d->d_name, "..") ? 0 : covers_host_path(c, entry, MOUNT_PIN, from, e);
+	}
+	return r == 0 && errno ? err_errno(e, errno, "%s", path) : r;
+}
+
 /* The files that the configuration sends git to, where the box could write them: hooks elsewhere, included files. */
 static int protect_configured(struct covers *c, const char *git_dir, const char *tree, struct err *e)
 {
-	static const char *const names[] = {"config", "config.worktree", NULL};
-	cleanup_strv struct strv paths = {0};
+	const char *home = c->host->home, *xdg = getenv("XDG_CONFIG_HOME");
+	cleanup_strv struct strv files = {0}, paths = {0};
 	int r = 0;
 
-	for (const char *const *n = names; r == 0 && *n; n++) {
-		cleanup_free char *file = path_join(git_dir, *n);
-
-		r = gitconfig_paths(file, tree, &paths, e);
-	}
+	strv_take(&files, path_join(git_dir, "config"));
+	strv_take(&files, path_join(git_dir, "config.worktree"));
+	strv_add(&files, "/etc/gitconfig");
+	if (home)
+		strv_take(&files, path_join(home, ".gitconfig"));
+	if (xdg && *xdg == '/')
+		strv_take(&files, path_join(xdg, "git/config"));
+	else if (home)
+		strv_take(&files, path_join(home, ".config/git/config"));
+	for (size_t i = 0; r == 0 && i < files.n; i++)
+		r = gitconfig_paths(files.v[i], tree, &paths, e);
 	for (size_t i = 0; r == 0 && i < paths.n; i++) {
 		/* Not the tree as a whole, nor what holds it: that would be no protection but a read-only repository. */
 		if (!path_is_beneath(tree, paths.v[i]))
@@ -131,6 +155,11 @@ static int protect_git_dir(struct covers *c, const char *git_dir, const char *tr
 		cleanup_free char *path = path_join(git_dir, *n);
 
 		r = covers_host_path(c, path, MOUNT_PIN, (struct origin){0}, e);
+	}
+	if (r == 0) {
+		cleanup_free char *hooks = path_join(git_dir, "hooks");
+
+		r = protect_links(c, hooks, (struct origin){0}, e);
 	}
 	if (r == 0)
 		r = protect_configured(c, git_dir, tree, e);
@@ -170,6 +199,8 @@ static int protect_tree(struct covers *c, const struct profile *profile, const c
 		cleanup_free char *path = path_join(tree, item->text);
 
 		r = covers_host_path(c, path, MOUNT_PIN, item->from, e);
+		if (r == 0)
+			r = protect_links(c, path, item->from, e);
 	}
 	return r;
 }

@@ -6,13 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #include "base/banned.h"
 
 int cmd_fail(int status, const struct err *e)
 {
-	fprintf(stderr, "agentbox: %s\n", e->msg);
+	cleanup_str struct str text = {0};
+
+	str_add_printable(&text, e->msg, strlen(e->msg));
+	fprintf(stderr, "agentbox: %s\n", text.text ? text.text : "");
 	return status;
 }
 

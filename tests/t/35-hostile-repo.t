@@ -108,6 +108,14 @@ configured() {
 		echo evil >>tools/config && echo CONFIGURED; ln -sf /tmp/x .git/config && echo LINKED; git status >/dev/null && echo end'
 	is "$(echo $out)" end 'H6: and where the configuration is a link that leads into the tree'
 	rm .git/config && mv tools/config .git/config
+	mkdir -p scripts .vscode conf
+	echo true >scripts/pc && echo '{}' >conf/tasks.json
+	ln -s ../../scripts/pc .git/hooks/post-checkout && ln -s ../conf/tasks.json .vscode/tasks.json
+	run "${W[@]}" -- sh -c 'echo evil >scripts/pc && echo WROTE; mv scripts s2 && echo MOVED; echo evil >conf/tasks.json && echo WROTE; echo end'
+	is "$(echo $out)" end 'H6: where links of a protected directory lead'
+	mkdir -p "$T/home6" team-hooks && git config --file "$T/home6/.gitconfig" core.hooksPath team-hooks
+	capture env "HOME=$T/home6" timeout 20 "$AB" run "${W[@]}" -- sh -c 'echo evil >team-hooks/pre-commit && echo MADE; echo end'
+	is "$(echo $out)" end 'H6: hooks in the tree by the user'\''s own configuration'
 	git init -q --separate-git-dir "$T/h6/gd" "$T/h6s" 2>/dev/null
 	mkdir s && printf 'gitdir: ../gd\n' >s/.git
 	run "${W[@]}" -- sh -c 'echo "#" >>gd/config && echo CHANGED; mv gd gd2 && echo MOVED; echo end'

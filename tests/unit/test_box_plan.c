@@ -200,6 +200,10 @@ static void test_git_config(void **state)
 	assert_true(strv_has(&paths, at("l/by/more")));
 	assert_int_equal(symlink("nowhere", at("l/.git/dangling")), 0);
 	assert_int_equal(gitconfig_paths(at("l/.git/dangling"), at("l"), &paths, &e), 0);
+	put("j/config", "\xef\xbb\xbf[core]\n# not joined \\\nhooksPath = a\\\nb # nor this \\\nfsmonitor = \"c # d\"\n");
+	assert_int_equal(gitconfig_paths(at("j/config"), at("j"), &paths, &e), 0);
+	assert_true(strv_has(&paths, at("j/ab")));
+	assert_true(strv_has(&paths, at("j/c # d")));
 	put("big/config", "[core]\n");
 	assert_int_equal(truncate(at("big/config"), (1 << 20) + 1), 0);
 	assert_int_equal(gitconfig_paths(at("big/config"), at("big"), &paths, &e), -EFBIG);
