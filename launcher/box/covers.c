@@ -104,57 +104,73 @@ static void hold_link(struct covers *c, const char *link, struct origin from)
 	}
 }
 
+/* Holds the link, and puts what it says before the rest of the way. at: its directory; "/" where it says an absolute path. */
+static int take_link(struct covers *c, const char *link, struct origin from, char *at, char **todo, struct err *e)
+{
+	char target[PATH_MAX], *way;
+	ssize_t n = readlink(link, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return err_errno(e, errno, "%s", link);
+	target[n] = '\0';
+	hold_link(c, link, from);
+	way = path_join(target, *todo);
+	free(*todo);
+	*todo = way;
+	if (*target == '/')
+		at[1] = '\0';
+	return 0;
+}
+
+/* The first name of the way, which is taken from it; "" for a slash. Caller frees. */
+static char *next_name(char **todo)
+{
+	size_t n = strcspn(*todo, "/");
+	char *name = mem_strndup(*todo, n), *rest = mem_strdup(*todo + n + strspn(*todo + n, "/"));
+
+	free(*todo);
+	*todo = rest;
+	return name;
+}
+
 /*
- * rest: a relative path, from the directory `base`, which is real; as the kernel follows it, link by link, each of which is
+ * way: a relative path, from the directory `base`, which is real; as the kernel follows it, link by link, each of which is
  * held. What it leads to is covered wherever that is shown.
  */
-static int follow(struct covers *c, const char *base, const char *rest, enum mount_op op, struct origin from, int links, struct err *e)
+static int follow(struct covers *c, const char *base, const char *way, enum mount_op op, struct origin from, int links, struct err *e)
 {
-	cleanup_free char *at = mem_strdup(base), *todo = mem_strdup(rest);
+	cleanup_free char *at = mem_strdup(base), *todo = mem_strdup(way);
 
 	while (*todo) {
-		size_t n = strcspn(todo, "/");
-		cleanup_free char *name = mem_strndup(todo, n), *next = path_join(at, name), *whole = NULL;
-		char target[PATH_MAX], *tail = mem_strdup(todo + n + strspn(todo + n, "/"));
+		cleanup_free char *name = next_name(&todo), *next = path_join(at, name);
 		struct stat st;
-		ssize_t len;
+		int errnum = lstat(next, &st) < 0 ? errno : 0;
 
-		free(todo);
-		todo = tail;
-		if (!n || str_eq(name, "."))
+		if (!*name || str_eq(name, "."))
 			continue;
 		if (str_eq(name, "..")) {
-			at[strrchr(at, '/') == at ? 1 : strrchr(at, '/') - at] = '\0';
-			continue;
-		}
-		if (lstat(next, &st) < 0 && errno == ENOENT) {
+			char *slash = strrchr(at, '/');
+
+			slash[slash == at ? 1 : 0] = '\0';
+		} else if (errnum == ENOENT) {
+			cleanup_free char *whole = path_join(next, todo);
+
 			free(at);
-			whole = path_join(next, todo);
 			at = path_normal(whole, NULL); /* beyond what exists ".." is text too */
 			break;
-		}
-		if (lstat(next, &st) < 0 && errno == ENOTDIR) { /* a file in the way, which may not be taken out of it */
+		} else if (errnum == ENOTDIR) { /* a file in the way, which may not be taken out of it */
 			op = MOUNT_PIN;
 			break;
-		}
-		if (lstat(next, &st) < 0)
-			return path_is_absent(next, errno) ? 0 : err_errno(e, errno, "%s", next);
-		if (!S_ISLNK(st.st_mode)) {
+		} else if (errnum) {
+			return path_is_absent(next, errnum) ? 0 : err_errno(e, errnum, "%s", next);
+		} else if (!S_ISLNK(st.st_mode)) {
 			free(at);
 			at = steal_ptr(&next);
-			continue;
+		} else if (links++ == LINKS_MAX) {
+			return 0; /* a loop leads nowhere */
+		} else if (take_link(c, next, from, at, &todo, e) < 0) {
+			return -e->code;
 		}
-		if (links++ == LINKS_MAX) /* a loop leads nowhere */
-			return 0;
-		hold_link(c, next, from);
-		len = readlink(next, target, sizeof(target) - 1);
-		if (len < 0)
-			return err_errno(e, errno, "%s", next);
-		target[len] = '\0';
-		todo = path_join(target, tail);
-		free(tail);
-		if (*target == '/')
-			at[1] = '\0';
 	}
 	return cover_shown_from(c, at, op, from, links, e) < 0 ? -e->code : 0;
 }

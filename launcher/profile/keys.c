@@ -90,7 +90,7 @@ const struct key key_table[] = {
 	{KEY(workspace, scratch_size, "scratch-size", SIZE), .initial = "1G", .min = 4 * K, .max = INT64_MAX, BUILT,
 	 .text = "size of /workspace/scratch"},
 	{LIST(workspace, protect, "protect"), .items = protect_items, .shape = &shape_protect, BUILT,
-	 .text = "paths in the project that stay unwritable, in nested repositories too"},
+	 .text = "paths in the project that stay unwritable, with what links in them lead to, and in nested repositories too"},
 
 	{KEY(filesystem, root, "root", TEXT), .initial = "host", .shape = &shape_root, BUILT,
 	 .text = "the root of the box: host (read-only), empty, or a directory that holds a root"},
