@@ -9,7 +9,6 @@
 #include "base/banned.h"
 
 #define METHOD_MAX 32
-#define FIELDS_MAX 256
 
 /* RFC 9110 5.6.2. */
 static bool is_token(unsigned char c)
@@ -235,7 +234,7 @@ static enum http_result parse_whole(const char *buf, size_t len, struct http_hea
 		}
 		if (fault)
 			return bad(h, fault);
-		if (++n > FIELDS_MAX)
+		if (++n > HTTP_LINES_MAX)
 			return bad(h, "too many fields");
 		at = lf + 1;
 	}

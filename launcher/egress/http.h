@@ -14,6 +14,7 @@
 #include "egress/address.h"
 
 #define HTTP_HEAD_MAX 16384
+#define HTTP_LINES_MAX 256 /* of a head: the request and its fields */
 #define HTTP_H2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" /* RFC 9113 3.4 */
 #define HTTP_H2_PREFACE_LEN 24
 
