@@ -151,10 +151,15 @@ static int follow(struct covers *c, const char *base, const char *way, enum moun
 		if (str_eq(name, "..")) {
 			char *slash = strrchr(at, '/');
 
+			/* The way goes through it: another directory in its place would have another parent. */
+			if (cover_shown_from(c, at, MOUNT_SELF, from, links, e) < 0)
+				return -e->code;
 			slash[slash == at ? 1 : 0] = '\0';
 		} else if (errnum == ENOENT) {
 			cleanup_free char *whole = path_join(next, todo);
 
+			if (strstr(todo, "..") && cover_shown_from(c, next, MOUNT_SELF, from, links, e) < 0)
+				return -e->code;
 			free(at);
 			at = path_normal(whole, NULL); /* beyond what exists ".." is text too */
 			break;
@@ -172,6 +177,9 @@ static int follow(struct covers *c, const char *base, const char *way, enum moun
 			return -e->code;
 		}
 	}
+	/* Not the project as a whole, nor what holds it: that would be no protection but a read-only project. */
+	if (op == MOUNT_PIN && c->plan->repo && path_is_beneath(c->plan->repo, at))
+		return 0;
 	return cover_shown_from(c, at, op, from, links, e) < 0 ? -e->code : 0;
 }
 

@@ -55,24 +55,39 @@ static char *value_of(const char *text)
 static void take_path(struct gitconfig *g, const char *value, const char *base, bool is_config)
 {
 	const char *home = getenv("HOME");
-	cleanup_free char *expanded = NULL, *path = NULL;
+	cleanup_free char *path = NULL;
 
-	if (value[0] == '~' && value[1] == '/' && home)
-		expanded = mem_printf("%s%s", home, value + 1);
-	path = path_normal(expanded ? expanded : value, base);
-	if (!path)
+	if (!*value)
 		return;
+	if (value[0] == '~' && value[1] == '/' && home)
+		path = mem_printf("%s%s", home, value + 1);
+	else
+		path = value[0] == '/' ? mem_strdup(value) : path_join(base, value);
 	strv_add(g->out, path);
 	if (is_config)
 		read_file(path, g->tree, g->out, g->depth + 1, g->first);
+}
+
+/* A shell's command, or git's own daemon as a boolean (git-config(1)). */
+static void take_command(struct gitconfig *g, const char *value)
+{
+	static const char *const booleans[] = {"true", "yes", "on", "1", "false", "no", "off", "0", NULL};
+	cleanup_free char *word = mem_strndup(value, strcspn(value, " \t"));
+
+	for (const char *const *b = booleans; *b; b++)
+		if (strcasecmp(word, *b) == 0)
+			return;
+	take_path(g, word, g->tree, false);
 }
 
 static void take_variable(struct gitconfig *g, const char *name, const char *value)
 {
 	cleanup_free char *dir = mem_strndup(g->file, (size_t)(strrchr(g->file, '/') - g->file));
 
-	if (str_eq(g->section, "core") && (strcasecmp(name, "hookspath") == 0 || strcasecmp(name, "fsmonitor") == 0))
+	if (str_eq(g->section, "core") && strcasecmp(name, "hookspath") == 0)
 		take_path(g, value, g->tree, false);
+	else if (str_eq(g->section, "core") && strcasecmp(name, "fsmonitor") == 0)
+		take_command(g, value);
 	else if ((str_eq(g->section, "include") || str_eq(g->section, "includeif")) && strcasecmp(name, "path") == 0)
 		take_path(g, value, *dir ? dir : "/", true);
 }

@@ -108,8 +108,7 @@ int git_is_directory(const char *dir, struct err *e)
 	return 1;
 }
 
-/* The path in the file `.git` of a tree; NULL: there is none. Caller frees. Return: 0 or -errno with `e`. */
-static int read_dot_git(const char *tree, char **out, struct err *e)
+int git_file_path(const char *tree, char **out, struct err *e)
 {
 	cleanup_free char *line = NULL;
 	int r = read_line(tree, ".git", &line, e);
@@ -129,8 +128,17 @@ int git_dir_of(const char *tree, char **out, struct err *e)
 		return path_is_absent(dot_git, errno) ? 0 : err_errno(e, errno, "%s", dot_git);
 	if (S_ISLNK(st.st_mode))
 		return real_path(dot_git, "/", out, e);
-	r = read_dot_git(tree, &line, e);
+	r = git_file_path(tree, &line, e);
 	return r < 0 ? r : real_of_line(line, tree, out, e);
+}
+
+int git_common_of(const char *git_dir, char **out, struct err *e)
+{
+	cleanup_free char *line = NULL;
+	int r = read_line(git_dir, "commondir", &line, e);
+
+	*out = NULL;
+	return r < 0 ? r : real_of_line(line, git_dir, out, e);
 }
 
 /*
@@ -155,7 +163,7 @@ int git_common_dir(const char *repo, char **common, struct err *e)
 	int r, registered = 0;
 
 	*common = NULL;
-	r = read_dot_git(repo, &line, e);
+	r = git_file_path(repo, &line, e);
 	r = r ?: real_of_line(line, repo, &git_dir, e);
 	if (r < 0 || !git_dir)
 		return r;

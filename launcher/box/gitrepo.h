@@ -37,6 +37,15 @@ int git_is_directory(const char *dir, struct err *e);
  */
 int git_dir_of(const char *tree, char **out, struct err *e);
 
+/* The path in a tree's file `.git`, as it is written; NULL: there is none. Caller frees. Return: 0 or -errno with `e`. */
+int git_file_path(const char *tree, char **out, struct err *e);
+
+/*
+ * Where a git directory's `commondir` leads, real and unchecked (git_common_dir checks). *out: caller frees; NULL: nowhere. Return: 0
+ * or -errno with `e`.
+ */
+int git_common_of(const char *git_dir, char **out, struct err *e);
+
 /*
  * Repositories beneath `repo`, as paths relative to it: directories that hold a ".git", and the git directories of
  * submodules (.git/modules/NAME) and of bare repositories. Not `repo` itself. Symbolic links are not followed.

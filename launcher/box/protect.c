@@ -101,8 +101,10 @@ static int protect_worktrees(struct covers *c, const char *git_dir, struct err *
 	return 0;
 }
 
-/* A protected directory's links: where they lead is run or obeyed as what is in it. */
-static int protect_links(struct covers *c, const char *path, struct origin from, struct err *e)
+#define LINKS_ENTRIES_MAX 100000
+#define LINKS_DEPTH_MAX 32
+
+static int links_in(struct covers *c, const char *path, struct origin from, size_t *entries, int depth, struct err *e)
 {
 	cleanup_dir DIR *dir = opendir(path);
 	struct dirent *d;
@@ -112,35 +114,67 @@ static int protect_links(struct covers *c, const char *path, struct origin from,
 		return path_is_absent(path, errno) ? 0 : err_errno(e, errno, "%s", path);
 	while (r == 0 && (errno = 0, d = readdir(dir))) {
 		cleanup_free char *entry = path_join(path, d->d_name);
+		struct stat st;
 
-		if (d->d_type == DT_LNK || d->d_type == DT_UNKNOWN)
-			r = str_eq(d->d_name, ".") || str_eq(d->d_name, "..") ? 0 : covers_host_path(c, entry, MOUNT_PIN, from, e);
+		if (str_eq(d->d_name, ".") || str_eq(d->d_name, ".."))
+			continue;
+		if (++*entries > LINKS_ENTRIES_MAX || depth > LINKS_DEPTH_MAX)
+			return err_set(e, E2BIG,
+				       "%s is protected, and has too much in it to look for links (%d entries, %d levels); use "
+				       "workspace.repo-mode = overlay",
+				       path, LINKS_ENTRIES_MAX, LINKS_DEPTH_MAX);
+		if (lstat(entry, &st) < 0)
+			r = path_is_absent(entry, errno) ? 0 : err_errno(e, errno, "%s", entry);
+		else if (S_ISLNK(st.st_mode))
+			r = covers_host_path(c, entry, MOUNT_PIN, from, e);
+		else if (S_ISDIR(st.st_mode))
+			r = links_in(c, entry, from, entries, depth + 1, e);
 	}
 	return r == 0 && errno ? err_errno(e, errno, "%s", path) : r;
+}
+
+/* A protected directory's links: where they lead is run or obeyed as what is in it. One that is a link has been followed itself. */
+static int protect_links(struct covers *c, const char *path, struct origin from, struct err *e)
+{
+	size_t entries = 0;
+
+	return links_in(c, path, from, &entries, 0, e);
+}
+
+/* The caller's configuration of git, where it was not told of another. */
+static void add_user_configs(const struct covers *c, struct strv *files)
+{
+	const char *home = c->host->home, *xdg = getenv("XDG_CONFIG_HOME"), *global = getenv("GIT_CONFIG_GLOBAL");
+
+	strv_add(files, "/etc/gitconfig");
+	if (global && *global == '/') {
+		strv_add(files, global);
+		return;
+	}
+	if (home)
+		strv_take(files, path_join(home, ".gitconfig"));
+	if (xdg && *xdg == '/')
+		strv_take(files, path_join(xdg, "git/config"));
+	else if (home)
+		strv_take(files, path_join(home, ".config/git/config"));
 }
 
 /* The files that the configuration sends git to, where the box could write them: hooks elsewhere, included files. */
 static int protect_configured(struct covers *c, const char *git_dir, const char *tree, struct err *e)
 {
-	const char *home = c->host->home, *xdg = getenv("XDG_CONFIG_HOME");
 	cleanup_strv struct strv files = {0}, paths = {0};
 	int r = 0;
 
 	strv_take(&files, path_join(git_dir, "config"));
 	strv_take(&files, path_join(git_dir, "config.worktree"));
-	strv_add(&files, "/etc/gitconfig");
-	if (home)
-		strv_take(&files, path_join(home, ".gitconfig"));
-	if (xdg && *xdg == '/')
-		strv_take(&files, path_join(xdg, "git/config"));
-	else if (home)
-		strv_take(&files, path_join(home, ".config/git/config"));
-	for (size_t i = 0; r == 0 && i < files.n; i++)
-		r = gitconfig_paths(files.v[i], tree, &paths, e);
+	add_user_configs(c, &files);
+	for (size_t i = 0; r == 0 && i < files.n; i++) {
+		r = covers_hold(c, files.v[i], MOUNT_PIN, e);
+		r = r ?: gitconfig_paths(files.v[i], tree, &paths, e);
+	}
 	for (size_t i = 0; r == 0 && i < paths.n; i++) {
-		/* Not the tree as a whole, nor what holds it: that would be no protection but a read-only repository. */
-		if (!path_is_beneath(tree, paths.v[i]))
-			r = covers_host_path(c, paths.v[i], MOUNT_PIN, (struct origin){0}, e);
+		r = covers_hold(c, paths.v[i], MOUNT_PIN, e);
+		r = r ?: protect_links(c, paths.v[i], (struct origin){0}, e);
 	}
 	return r;
 }
@@ -169,7 +203,7 @@ static int protect_git_dir(struct covers *c, const char *git_dir, const char *tr
 /* `.git` of a tree: the git directory, or a file or link that leads to it. */
 static int protect_dot_git(struct covers *c, const char *tree, struct err *e)
 {
-	cleanup_free char *dot_git = path_join(tree, ".git"), *git_dir = NULL;
+	cleanup_free char *dot_git = path_join(tree, ".git"), *git_dir = NULL, *line = NULL, *common = NULL;
 	struct stat st;
 	int r = git_is_directory(tree, e);
 
@@ -186,8 +220,19 @@ static int protect_dot_git(struct covers *c, const char *tree, struct err *e)
 		return protect_git_dir(c, dot_git, tree, e);
 	/* The link itself must not be replaced; and where it leads may lie in what the box can write. */
 	r = covers_host_path(c, dot_git, MOUNT_PIN, (struct origin){0}, e);
+	r = r ?: git_file_path(tree, &line, e);
+	if (r == 0 && line) {
+		cleanup_free char *way = *line == '/' ? mem_strdup(line) : path_join(tree, line);
+
+		r = covers_hold(c, way, MOUNT_SELF, e);
+	}
 	r = r ?: git_dir_of(tree, &git_dir, e);
-	return r == 0 && git_dir ? protect_git_dir(c, git_dir, tree, e) : r;
+	if (r < 0 || !git_dir)
+		return r;
+	r = protect_git_dir(c, git_dir, tree, e);
+	/* Of a linked work tree: its hooks are what the common configuration says, from here. */
+	r = r ?: git_common_of(git_dir, &common, e);
+	return r == 0 && common ? protect_configured(c, common, tree, e) : r;
 }
 
 static int protect_tree(struct covers *c, const struct profile *profile, const char *tree, struct err *e)

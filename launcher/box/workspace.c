@@ -111,8 +111,10 @@ int workspace_add_grants(struct plan *plan, const struct profile *profile, const
 		char place[256];
 		struct stat st;
 
-		if (g->optional && stat(g->source, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		if (g->optional && stat(g->source, &st) < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+			note_named(plan, g->source, host);
 			continue;
+		}
 		r = add_bind(plan, g->source, g->dest, g->writable ? 0 : MOUNT_RO, g->from, host, e);
 		if (r < 0)
 			err_prefix(e, "%s: [filesystem] %s", origin_text(g->from, place, sizeof(place)),

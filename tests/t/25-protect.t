@@ -346,7 +346,12 @@ named() {
 			[ ! -e $d.old ] && [ ! -L $d.old ] || { rm -f $d && mv $d.old $d; }
 		done
 	done
-	rm -rf out data sub link "$T/outside"
+	run "${write[@]}" -s "filesystem.write=?$PWD/build" -- sh -c 'ln -sT "$0" build && echo LINKED; echo ran' "$T/outside"
+	is "$status $out" '0 ran' 'an optional grant that is not there does not come to be a link'
+	mkdir way
+	run "${write[@]}" --artifacts way/../out -- sh -c 'perl -e "exit !rename shift, shift" way w && echo MOVED; echo ran'
+	is "$status $out" '0 ran' 'a directory that a named place goes through and leaves again'
+	rm -rf out data sub link way "$T/outside"
 	printf '[profile]\nextends = default\n[workspace]\nrepo-mode = write\n' >fix.ini
 	mkdir profiles
 	capture env "AGENTBOX_PROFILES=$PWD/profiles:$AGENTBOX_PROFILES" timeout 20 "$AB" run -p ./fix.ini -- sh -c '
@@ -403,6 +408,14 @@ chains() {
 	run "${write[@]}" -- sh -c 'for l in d e middle .l5 .l11; do ln -sfn README $l && echo "LINKED $l"; done; echo evil >.l0 && echo WROTE
 		echo evil >real/mcp && echo WROTE; echo ran'
 	is "$status $out" '0 ran' 'each link of a chain is held'
+	mkdir dd && ln -s dd/../env .cursor && echo x >env
+	run "${write[@]}" -- sh -c 'perl -e "exit !rename shift, shift" dd d2 && echo MOVED; echo evil >env && echo WROTE; echo ran'
+	is "$status $out" '0 ran' 'and the directories that it goes through'
+	rm -rf dd .cursor env
+	mkdir .vscode && ln -s .. .vscode/root
+	run "${write[@]}" -- sh -c 'echo x >free && rm free && echo ran'
+	is "$status $out" '0 ran' 'a link to the project itself in a protected directory does not close the project'
+	rm -rf .vscode
 	ln -s one secret && ln -s real/key one
 	run "${write[@]}" -s filesystem.deny=secret -- sh -c 'ln -sfn README one && echo LINKED; cat real/key; echo ran'
 	is "$status $out" '0 ran' 'of what is denied too'

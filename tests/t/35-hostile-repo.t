@@ -113,6 +113,22 @@ configured() {
 	ln -s ../../scripts/pc .git/hooks/post-checkout && ln -s ../conf/tasks.json .vscode/tasks.json
 	run "${W[@]}" -- sh -c 'echo evil >scripts/pc && echo WROTE; mv scripts s2 && echo MOVED; echo evil >conf/tasks.json && echo WROTE; echo end'
 	is "$(echo $out)" end 'H6: where links of a protected directory lead'
+	mkdir -p .claude/commands && ln -s ../../scripts/pc .claude/commands/x.md && rm .git/hooks/post-checkout
+	ln -s ../../scripts/pc tools/hooks/post-merge
+	run "${W[@]}" -- sh -c 'echo evil >scripts/pc && echo WROTE; echo end'
+	is "$(echo $out)" end 'H6: also in directories below it, and of hooks elsewhere'
+	git commit -q --allow-empty -m x && git worktree add -q wt/f -b f && mkdir -p wt/f/tools/hooks
+	run "${W[@]}" -- sh -c 'echo evil >wt/f/tools/hooks/pre-commit && echo MADE; echo end'
+	is "$(echo $out)" end 'H6: hooks that the configuration names, from a work tree in the project'
+	mkdir -p "$T/h6x" && ln -s "$T/h6" "$T/h6x/src" && mkdir -p other-hooks way
+	git config core.hooksPath "$T/h6x/src/way/../other-hooks"
+	run "${W[@]}" -- sh -c 'echo evil >other-hooks/pre-commit && echo MADE; perl -e "exit !rename shift, shift" way w && echo MOVED; echo end'
+	is "$(echo $out)" end 'H6: hooks by a way through links and out again'
+	git config core.hooksPath tools/hooks
+	mkdir -p "$T/home6/.config" dotfiles/git && ln -s "$PWD/dotfiles/git" "$T/home6/.config/git" && echo '[core]' >dotfiles/git/config
+	capture env "HOME=$T/home6" timeout 20 "$AB" run "${W[@]}" -- sh -c 'echo evil >>dotfiles/git/config && echo WROTE; echo end'
+	is "$(echo $out)" end 'H6: the user'\''s own configuration, where it lies in the tree'
+	rm -rf "$T/home6" "$T/h6x"
 	mkdir -p "$T/home6" team-hooks && git config --file "$T/home6/.gitconfig" core.hooksPath team-hooks
 	capture env "HOME=$T/home6" timeout 20 "$AB" run "${W[@]}" -- sh -c 'echo evil >team-hooks/pre-commit && echo MADE; echo end'
 	is "$(echo $out)" end 'H6: hooks in the tree by the user'\''s own configuration'

@@ -186,7 +186,7 @@ static void test_git_config(void **state)
 	put("c/team config", "[core]\nfsmonitor=bin/watch\n[include]\npath=\"team config\"\n"); /* includes itself */
 	assert_int_equal(gitconfig_paths(at("c/.git/config"), at("c"), &paths, &e), 0);
 	assert_true(strv_has(&paths, at("c/tools/hooks")));
-	assert_true(strv_has(&paths, at("c/team config")));
+	assert_true(strv_has(&paths, at("c/.git/../team config")));
 	assert_true(strv_has(&paths, at("c/bin/watch")));
 	assert_true(strv_has(&paths, "/etc/else"));
 	for (size_t i = 0; i < paths.n; i++)
@@ -200,10 +200,13 @@ static void test_git_config(void **state)
 	assert_true(strv_has(&paths, at("l/by/more")));
 	assert_int_equal(symlink("nowhere", at("l/.git/dangling")), 0);
 	assert_int_equal(gitconfig_paths(at("l/.git/dangling"), at("l"), &paths, &e), 0);
-	put("j/config", "\xef\xbb\xbf[core]\n# not joined \\\nhooksPath = a\\\nb # nor this \\\nfsmonitor = \"c # d\"\n");
+	put("j/config", "\xef\xbb\xbf[core]\n# not joined \\\nhooksPath = a\\\nb # nor this \\\nhooksPath = \"c # d\"\n"
+			"fsmonitor = TRUE\nfsmonitor = bin/fs --x\n");
 	assert_int_equal(gitconfig_paths(at("j/config"), at("j"), &paths, &e), 0);
 	assert_true(strv_has(&paths, at("j/ab")));
 	assert_true(strv_has(&paths, at("j/c # d")));
+	assert_true(strv_has(&paths, at("j/bin/fs")));
+	assert_false(strv_has(&paths, at("j/TRUE")));
 	put("big/config", "[core]\n");
 	assert_int_equal(truncate(at("big/config"), (1 << 20) + 1), 0);
 	assert_int_equal(gitconfig_paths(at("big/config"), at("big"), &paths, &e), -EFBIG);
