@@ -408,10 +408,10 @@ chains() {
 	run "${write[@]}" -- sh -c 'for l in d e middle .l5 .l11; do ln -sfn README $l && echo "LINKED $l"; done; echo evil >.l0 && echo WROTE
 		echo evil >real/mcp && echo WROTE; echo ran'
 	is "$status $out" '0 ran' 'each link of a chain is held'
-	mkdir dd && ln -s dd/../env .cursor && echo x >env
-	run "${write[@]}" -- sh -c 'perl -e "exit !rename shift, shift" dd d2 && echo MOVED; echo evil >env && echo WROTE; echo ran'
+	mkdir dd && ln -s dd/../target .cursor && echo x >target
+	run "${write[@]}" -- sh -c 'perl -e "exit !rename shift, shift" dd d2 && echo MOVED; echo evil >target && echo WROTE; echo ran'
 	is "$status $out" '0 ran' 'and the directories that it goes through'
-	rm -rf dd .cursor env
+	rm -rf dd .cursor target
 	mkdir .vscode && ln -s .. .vscode/root
 	run "${write[@]}" -- sh -c 'echo x >free && rm free && echo ran'
 	is "$status $out" '0 ran' 'a link to the project itself in a protected directory does not close the project'
