@@ -135,6 +135,11 @@ static int phase_ids(struct child *c)
 	return r;
 }
 
+static bool made_beside(const struct child *c)
+{
+	return c->plan->private_network && c->plan->egress != EGRESS_GATEWAY;
+}
+
 /*
  * Phase 4: a network namespace, its loopback up, and with a gateway all that leads to it. Nothing else is in this network.
  * Without a gateway it is being made when this returns: join_network().
@@ -146,7 +151,7 @@ static int phase_network(struct child *c, struct netns_failure *failure)
 	*failure = (struct netns_failure){.step = NETNS_STEP_NAMESPACE};
 	if (!c->plan->private_network)
 		return 0;
-	if (c->plan->egress != EGRESS_GATEWAY)
+	if (made_beside(c))
 		return netns_maker_start(&c->netns);
 	if (unshare(CLONE_NEWNET) < 0)
 		return -errno;
@@ -157,7 +162,7 @@ static int phase_network(struct child *c, struct netns_failure *failure)
 
 static int join_network(struct child *c, struct netns_failure *failure)
 {
-	return c->netns.pid ? netns_maker_join(&c->netns, failure) : 0;
+	return made_beside(c) ? netns_maker_join(&c->netns, failure) : 0;
 }
 
 /* Phase 7: a pseudo-terminal of the box's own instance, so that it has a name inside and is nobody's outside. */

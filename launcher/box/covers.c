@@ -167,7 +167,7 @@ static int follow(struct covers *c, const char *base, const char *way, enum moun
 			op = MOUNT_PIN;
 			break;
 		} else if (errnum) {
-			return path_is_absent(next, errnum) ? 0 : err_errno(e, errnum, "%s", next);
+			return path_unseen(next, errnum, e);
 		} else if (!S_ISLNK(st.st_mode)) {
 			free(at);
 			at = steal_ptr(&next);

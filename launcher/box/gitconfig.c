@@ -172,8 +172,8 @@ static void read_file(const char *file, const char *tree, struct strv *out, int 
 	r = real ? fd_read_file(AT_FDCWD, real, GITCONFIG_MAX, &text, NULL) : -errno;
 	if (r < 0) {
 		/* Not there, or not a plain file: nothing that a name in it could protect. */
-		if (!path_is_absent(real ? real : file, -r) && r != -EISDIR && r != -EINVAL)
-			err_errno(first, -r, "git's configuration %s", file);
+		if (r != -EISDIR && r != -EINVAL && path_unseen(real ? real : file, -r, first) < 0)
+			err_prefix(first, "git's configuration");
 		return;
 	}
 	for (char *line = str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text, *next; line; line = next) {

@@ -48,13 +48,14 @@ int git_find_top(const char *dir, char **out, struct err *e)
 		cleanup_free char *git = path_join(path, ".git");
 		struct stat st;
 		char *slash;
+		int r = lstat(git, &st) < 0 ? path_unseen(git, errno, e) : 1;
 
-		if (lstat(git, &st) == 0 && is_owned(&st)) {
+		if (r < 0)
+			return r;
+		if (r > 0 && is_owned(&st)) {
 			*out = steal_ptr(&path);
 			return 0;
 		}
-		if (lstat(git, &st) < 0 && !path_is_absent(git, errno))
-			return err_errno(e, errno, "%s", git);
 		slash = strrchr(path, '/');
 		if (!slash || !path[1])
 			return 0;
@@ -75,18 +76,17 @@ static int read_line(const char *dir, const char *name, char **out, struct err *
 	r = fd_read_file(AT_FDCWD, path, GIT_LINE_MAX, out, NULL);
 	if (r == 0)
 		(*out)[strcspn(*out, "\n")] = '\0';
-	else if (!path_is_absent(path, -r) && r != -EISDIR && r != -EINVAL && r != -EFBIG)
-		return err_errno(e, -r, "%s", path);
-	return 0;
+	return r == 0 || r == -EISDIR || r == -EINVAL || r == -EFBIG ? 0 : path_unseen(path, -r, e);
 }
 
 /* *out NULL: it leads nowhere. Caller frees. Return: 0 or -errno with `e`. */
 static int real_path(const char *path, const char *base, char **out, struct err *e)
 {
-	cleanup_free char *normal = path_normal(path, base);
+	/* As git follows it: ".." behind a link is the parent of where that leads. */
+	cleanup_free char *whole = *path == '/' ? mem_strdup(path) : path_join(base, path);
 
-	*out = normal ? realpath(normal, NULL) : NULL;
-	return *out || !normal || path_is_absent(normal, errno) ? 0 : err_errno(e, errno, "%s", normal);
+	*out = *path ? realpath(whole, NULL) : NULL;
+	return *out || !*path ? 0 : path_unseen(whole, errno, e);
 }
 
 /* As real_path, of a path that a line of a file says. line: NULL: nowhere. */
@@ -103,7 +103,7 @@ int git_is_directory(const char *dir, struct err *e)
 		struct stat st;
 
 		if (lstat(path, &st) < 0)
-			return path_is_absent(path, errno) ? 0 : err_errno(e, errno, "%s", path);
+			return path_unseen(path, errno, e);
 	}
 	return 1;
 }
@@ -125,7 +125,7 @@ int git_dir_of(const char *tree, char **out, struct err *e)
 
 	*out = NULL;
 	if (lstat(dot_git, &st) < 0)
-		return path_is_absent(dot_git, errno) ? 0 : err_errno(e, errno, "%s", dot_git);
+		return path_unseen(dot_git, errno, e);
 	if (S_ISLNK(st.st_mode))
 		return real_path(dot_git, "/", out, e);
 	r = git_file_path(tree, &line, e);
@@ -197,19 +197,12 @@ struct nested_walk {
 
 static int walk_nested(struct nested_walk *w, int dirfd, const char *rel, int depth, struct err *e);
 
-/* What is there and cannot be looked at must not be left out: the command may open it again. */
+/* What is there and cannot be looked at must not be left out. path: beneath the walk's root. */
 static int walk_failed(const struct nested_walk *w, const char *path, int errnum, struct err *e)
 {
 	cleanup_free char *full = path_join(w->repo, path);
 
-	if (path_is_absent(full, errnum))
-		return 0;
-	if (errnum == EACCES)
-		return err_set(e, EACCES,
-			       "%s cannot be looked at, and may be a repository that needs protection: chmod u+rwx what is closed there, or "
-			       "use workspace.repo-mode = overlay",
-			       full);
-	return err_errno(e, errnum, "%s", full);
+	return path_unseen(full, errnum, e);
 }
 
 /* Return: 1: a git directory; 0; -errno. */
@@ -296,7 +289,7 @@ int git_find_modules(const char *git_dir, struct strv *out, struct err *e)
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), r;
 
 	if (fd < 0)
-		return path_is_absent(path, errno) ? 0 : err_errno(e, errno, "%s", path);
+		return path_unseen(path, errno, e);
 	r = walk_nested(&w, fd, "", 0, e);
 	for (size_t i = 0; i < found.git_dirs.n; i++)
 		strv_take(out, path_join(path, found.git_dirs.v[i]));

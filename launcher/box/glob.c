@@ -63,7 +63,7 @@ static int glob_name(struct glob_walk *w, int dirfd, const char *path, const str
 		return 0;
 	fd = openat(dirfd, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) /* no directory, or somebody else's; or it is gone */
-		return path_is_absent(full, errno) ? 0 : err_errno(e, errno, "%s, which %s/%s goes through", full, w->dir, w->pattern);
+		return path_unseen(full, errno, e) < 0 ? err_prefix(e, "%s/%s", w->dir, w->pattern) : 0;
 	return glob_dir(w, fd, full, any ? pattern : rest, depth + 1, e);
 }
 
@@ -103,6 +103,6 @@ int glob_expand(const char *dir, const char *pattern, struct strv *out, struct e
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
-		return path_is_absent(dir, errno) ? 0 : err_errno(e, errno, "%s", dir);
+		return path_unseen(dir, errno, e);
 	return glob_dir(&w, fd, dir, pattern, 0, e);
 }

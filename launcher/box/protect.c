@@ -111,7 +111,7 @@ static int links_in(struct covers *c, const char *path, struct origin from, size
 	int r = 0;
 
 	if (!dir)
-		return path_is_absent(path, errno) ? 0 : err_errno(e, errno, "%s", path);
+		return path_unseen(path, errno, e);
 	while (r == 0 && (errno = 0, d = readdir(dir))) {
 		cleanup_free char *entry = path_join(path, d->d_name);
 		struct stat st;
@@ -124,7 +124,7 @@ static int links_in(struct covers *c, const char *path, struct origin from, size
 				       "workspace.repo-mode = overlay",
 				       path, LINKS_ENTRIES_MAX, LINKS_DEPTH_MAX);
 		if (lstat(entry, &st) < 0)
-			r = path_is_absent(entry, errno) ? 0 : err_errno(e, errno, "%s", entry);
+			r = path_unseen(entry, errno, e);
 		else if (S_ISLNK(st.st_mode))
 			r = covers_host_path(c, entry, MOUNT_PIN, from, e);
 		else if (S_ISDIR(st.st_mode))
@@ -212,9 +212,8 @@ static int protect_dot_git(struct covers *c, const char *tree, struct err *e)
 	if (r < 0)
 		return r;
 	if (lstat(dot_git, &st) < 0) {
-		if (!path_is_absent(dot_git, errno))
-			return err_errno(e, errno, "%s", dot_git);
-		return protect_commondir(c, dot_git, e); /* of one that the command makes */
+		r = path_unseen(dot_git, errno, e);
+		return r < 0 ? r : protect_commondir(c, dot_git, e); /* of one that the command makes */
 	}
 	if (S_ISDIR(st.st_mode))
 		return protect_git_dir(c, dot_git, tree, e);

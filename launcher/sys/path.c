@@ -110,6 +110,18 @@ bool path_is_absent(const char *path, int errnum)
 	return errnum == ENOENT || errnum == ENOTDIR || errnum == ELOOP || errnum == ENAMETOOLONG;
 }
 
+int path_unseen(const char *path, int errnum, struct err *e)
+{
+	if (path_is_absent(path, errnum))
+		return 0;
+	if (errnum != EACCES)
+		return err_errno(e, errnum, "%s", path);
+	return err_set(e, EACCES,
+		       "%s cannot be looked at, and the command could open it again, as the user owns what is closed: chmod u+rwx that, or "
+		       "leave it out of what the command can write to",
+		       path);
+}
+
 int path_make_dirs(const char *path, mode_t mode, struct err *e)
 {
 	char *copy = mem_strdup(path);

@@ -33,6 +33,9 @@ int path_real(const char *path, char **out, struct err *e);
  */
 bool path_is_absent(const char *path, int errnum);
 
+/* What could not be looked at: 0 where it is absent, else -errnum with `e`, which says what to do. */
+int path_unseen(const char *path, int errnum, struct err *e);
+
 /* mkdir -p for an absolute path, new ones with `mode`; existing ones are left. Return: 0 or -errno. */
 int path_make_dirs(const char *path, mode_t mode, struct err *e);
 

@@ -323,6 +323,7 @@ closed() {
 	run "${write[@]}" -- chmod 0 g/d
 	run "${write[@]}" -s 'filesystem.deny=g/**/*.env' -- sh -c 'chmod 755 g/d; cat g/d/k.env; echo ran'
 	like "$status $out" '^(0 ran|125 )$' 'nor in what a pattern of filesystem.deny would find there'
+	[ "$status" -eq 0 ] || like "$err" 'g/d cannot be looked at.*chmod u\+rwx' 'and the message says what to do'
 	chmod 755 g/d
 	rm -rf g
 }

@@ -136,6 +136,10 @@ configured() {
 	mkdir s && printf 'gitdir: ../gd\n' >s/.git
 	run "${W[@]}" -- sh -c 'echo "#" >>gd/config && echo CHANGED; mv gd gd2 && echo MOVED; echo end'
 	is "$(echo $out)" end 'H6: a git directory under another name in the tree is held'
+	mkdir -p far/in && git init -q --bare far/gd2 && ln -s far/in lk && mkdir s2 && printf 'gitdir: ../lk/../gd2\n' >s2/.git
+	is "$(git -C s2 rev-parse --git-dir)" "$T/h6/far/gd2" '(git follows the link, and goes up from where it leads)'
+	run "${W[@]}" -- sh -c 'echo "#" >>far/gd2/config && echo CHANGED; ln -sfn conf lk && echo LINKED; mv far/in far/x && echo MOVED; echo end'
+	is "$(echo $out)" end 'H6: and one by a way through a link and up again'
 	cd "$repo" || return
 }
 
