@@ -12,13 +12,10 @@
 
 #include "base/banned.h"
 
-int caps_prepare(void)
-{
-	capng_clear(CAPNG_SELECT_ALL);
-	return capng_get_caps_process() < 0 ? -EIO : 0;
-}
-
-/* Asks the kernel itself, and for each capability that it has: not the library that was to drop them. */
+/*
+ * Asks the kernel itself, and for each capability that it has: not the library that was to drop them. The ambient set is
+ * within permitted and inheritable (security/commoncap.c, cap_capset), so it is empty where they are.
+ */
 static bool caps_are_empty(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -34,7 +31,7 @@ static bool caps_are_empty(void)
 
 		if (bounding < 0) /* EINVAL: the last one was before */
 			return cap > CAP_SYS_ADMIN;
-		if (bounding || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) != 0)
+		if (bounding)
 			return false;
 	}
 	return true;
@@ -48,12 +45,12 @@ int caps_drop(void)
 
 	if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0)
 		return -errno;
-	/* libcap-ng remembers the pid of the process that used it first, which was the supervisor. */
-	capng_setpid((int)syscall(SYS_gettid));
-	/* The bounding set by ourselves: the library reads /proc/self/status for it, three times. */
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return -errno;
+	/*
+	 * The bounding set by ourselves, up to the first number that the kernel does not know: the library reads
+	 * /proc/self/status for it, three times. What a failure leaves in it is found below.
+	 */
+	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+		;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return -errno;
 	capng_clear(CAPNG_SELECT_ALL);

@@ -3,9 +3,6 @@
 #ifndef AGENTBOX_BOX_CAPS_H
 #define AGENTBOX_BOX_CAPS_H
 
-/* Reads what libcap-ng needs of the host (the last capability). Parent, before clone. Return: 0 or -errno. */
-int caps_prepare(void);
-
 /*
  * Empties every set (effective, permitted, inheritable, bounding, ambient), locks the securebits so that uid 0 gains
  * nothing on exec, sets no_new_privs, and reads all of it back. Child. Return: 0 or -errno (EPERM: something stayed).

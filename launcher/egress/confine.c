@@ -79,10 +79,11 @@ static bool have_capabilities(int but)
 /* but: one that is kept where it is there, or NO_CAPABILITY. */
 static int drop_capabilities(int but)
 {
-	bool keep = but != NO_CAPABILITY && capng_have_capability(CAPNG_PERMITTED, (unsigned)but);
+	bool keep;
 
-	/* libcap-ng remembers the pid of the process that used it first, which was the supervisor. */
+	/* libcap-ng remembers the pid of the process that used it first, which may be the one that this was forked from. */
 	capng_setpid((int)syscall(SYS_gettid));
+	keep = but != NO_CAPABILITY && capng_have_capability(CAPNG_PERMITTED, (unsigned)but);
 	/*
 	 * The bounding set can only be emptied with CAP_SETPCAP; without it there is nothing to regain, as no_new_privs
 	 * holds. By ourselves: the library reads /proc/self/status for it.

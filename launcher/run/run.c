@@ -19,7 +19,6 @@
 #include "base/cleanup.h"
 #include "base/mem.h"
 #include "box/build.h"
-#include "box/caps.h"
 #include "box/child.h"
 #include "run/commands.h"
 #include "run/dirs.h"
@@ -238,8 +237,6 @@ static int start_box(struct supervisor *s, struct err *e)
 	r = network_open(s, e);
 	if (r < 0)
 		return r;
-	if (caps_prepare() < 0)
-		return err_set(e, EIO, "cannot read the process's capabilities");
 	mask = umask(0);
 	umask(mask);
 	config.umask = mask;
