@@ -124,6 +124,33 @@ bool str_has_suffix(const char *s, const char *suffix)
 	return n >= m && memcmp(s + n - m, suffix, m) == 0;
 }
 
+/* A vector of bytes as GCC and Clang have it: the machine's own registers, or a loop. */
+typedef unsigned char bytes16 __attribute__((vector_size(16)));
+
+size_t str_count(const void *bytes, size_t len, char c)
+{
+	const unsigned char *p = bytes;
+	bytes16 pattern;
+	size_t n = 0;
+
+	memset(&pattern, (unsigned char)c, sizeof(pattern));
+	while (len >= sizeof(pattern)) {
+		bytes16 counts = {0}; /* a counter in each byte, which 255 steps cannot overflow */
+
+		for (int i = 0; i < 255 && len >= sizeof(pattern); i++, len -= sizeof(pattern), p += sizeof(pattern)) {
+			bytes16 some;
+
+			memcpy(&some, p, sizeof(some));
+			counts -= (bytes16)(some == pattern); /* -1 where they are equal */
+		}
+		for (size_t i = 0; i < sizeof(counts); i++)
+			n += counts[i];
+	}
+	for (; len; len--, p++)
+		n += *p == (unsigned char)c;
+	return n;
+}
+
 void str_hex(const void *bytes, size_t n, char *out)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -39,6 +39,9 @@ bool str_eq(const char *a, const char *b);
 bool str_has_prefix(const char *s, const char *prefix);
 bool str_has_suffix(const char *s, const char *suffix);
 
+/* How many of the bytes are `c`. Many at a time: all that a command writes is counted by this. */
+size_t str_count(const void *bytes, size_t len, char c);
+
 /* Lower-case hex of n bytes; out holds 2n + 1. */
 void str_hex(const void *bytes, size_t n, char *out);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/mem.h"
@@ -58,6 +59,15 @@ static int check_stream(int fd, const char *what, struct err *e)
 		       "(cat | agentbox run ... | cat)", what);
 }
 
+/* `2>&1`: one pipe for both keeps the order in which the command writes. A terminal is one stream anyway. */
+static bool are_one_stream(const struct run_request *req)
+{
+	struct stat out, err;
+
+	return req->tty || (fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev &&
+			    out.st_ino == err.st_ino);
+}
+
 static int add_descriptors(struct plan *plan, const struct run_request *req, struct err *e)
 {
 	static const char *const standard[] = {"standard input", "standard output", "standard error"};
@@ -65,7 +75,7 @@ static int add_descriptors(struct plan *plan, const struct run_request *req, str
 	for (int fd = 0; fd <= 2; fd++) {
 		int r = check_fd(fd, standard[fd], e);
 
-		if (r == 0)
+		if (r == 0 && (fd == STDIN_FILENO || !plan->capture))
 			r = check_stream(fd, standard[fd], e);
 		if (r < 0)
 			return r;
@@ -100,6 +110,8 @@ static void add_identity(struct plan *plan, const struct profile *profile, const
 	plan->private_network = profile->egress.mode.v != EGRESS_HOST;
 	plan->name_server = host->name_server ? mem_strdup(host->name_server) : NULL;
 	plan->tty = req->tty;
+	plan->capture = profile->output.capture.v;
+	plan->one_stream = plan->capture && are_one_stream(req);
 	for (char *const *a = req->argv; a && *a; a++)
 		strv_add(&plan->argv, *a);
 }

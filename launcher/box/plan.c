@@ -223,6 +223,7 @@ void plan_print(const struct plan *p, struct str *out)
 		 : p->private_network        ? "none but loopback"
 					     : "the host's, under eBPF filters, with a name server of the run's own");
 	str_addf(out, "terminal   %s\n", p->tty ? "of its own" : "none");
+	str_addf(out, "output     %s\n", !p->capture ? "the caller's own streams" : p->one_stream ? "stored, as one stream" : "stored");
 	str_add(out, "directory  ");
 	print_quoted(out, p->cwd);
 	str_add(out, "\ncommand   ");

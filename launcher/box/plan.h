@@ -82,6 +82,8 @@ struct plan {
 	int *keep_fds; /* sorted, above 2, at most KEEP_FDS_MAX */
 	size_t n_keep_fds;
 	bool tty;
+	bool capture;    /* standard output and error go through the supervisor, which stores them */
+	bool one_stream; /* as one: they are the same file of the caller's */
 	bool nested_namespaces;
 	bool private_network; /* a network namespace of its own */
 	enum egress_mode egress;

@@ -289,6 +289,15 @@ static int add_artifacts(struct plan *plan, const struct run_request *req, const
 	return 0;
 }
 
+/* A file of the run's record, as far as it goes. */
+static void add_log(struct plan *plan, const struct run_host *host, const char *name)
+{
+	struct mount_step *s = plan_add(plan, MOUNT_BIND, path_join("/workspace/logs", name), built_in);
+
+	s->source = path_join(host->run_dir, name);
+	s->flags = MOUNT_RO | MOUNT_NODEV | MOUNT_NOEXEC;
+}
+
 int workspace_add(struct plan *plan, const struct profile *profile, const struct run_request *req, const struct run_host *host,
 		  struct err *e)
 {
@@ -303,9 +312,11 @@ int workspace_add(struct plan *plan, const struct profile *profile, const struct
 	plan_add(plan, MOUNT_DIR, mem_strdup("/workspace/scratch/home"), built_in)->mode = 0700;
 	plan_add(plan, MOUNT_DIR, mem_strdup("/workspace/scratch/tmp"), built_in)->mode = 0700;
 	plan_add(plan, MOUNT_DIR, mem_strdup("/workspace/logs"), built_in)->mode = 0555;
-	s = plan_add(plan, MOUNT_BIND, mem_strdup("/workspace/logs/events.jsonl"), built_in);
-	s->source = mem_printf("%s/events.jsonl", host->run_dir);
-	s->flags = MOUNT_RO | MOUNT_NODEV | MOUNT_NOEXEC;
+	add_log(plan, host, "events.jsonl");
+	if (plan->capture)
+		add_log(plan, host, "stdout");
+	if (plan->capture && !plan->one_stream)
+		add_log(plan, host, "stderr");
 	r = add_inputs(plan, req, host, e);
 	if (r == 0)
 		r = add_artifacts(plan, req, host, e);

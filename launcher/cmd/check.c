@@ -35,7 +35,7 @@ static int check_one(const char *name, const struct profile_env *env)
 	r = profile_load(&p, name, env, &faults, &e);
 	if (seccomp_check(&p, &faults) < 0)
 		r = -EINVAL;
-	if (profile_check_mode(&p, &faults, &notes) < 0)
+	if (profile_check_conflicts(&p, &faults, &notes) < 0)
 		r = -EINVAL;
 	faults_text(&faults, &text);
 	if (r < 0 && !faults.n) {

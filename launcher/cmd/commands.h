@@ -5,6 +5,6 @@
 
 #include "cmd/cmd.h"
 
-extern const struct cmd cmd_run, cmd_check, cmd_show, cmd_why, cmd_ps, cmd_stop, cmd_log, cmd_prune, cmd_doctor, cmd_help;
+extern const struct cmd cmd_run, cmd_check, cmd_show, cmd_why, cmd_ps, cmd_stop, cmd_log, cmd_output, cmd_prune, cmd_doctor, cmd_help;
 
 #endif

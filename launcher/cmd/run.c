@@ -327,11 +327,11 @@ static int dry_run(const struct run_options *options)
 	return cmd_finish(STATUS_OK);
 }
 
-static int check_mode(const struct profile *p, bool quiet)
+static int check_conflicts(const struct profile *p, bool quiet)
 {
 	cleanup_str struct str text = {0};
 	struct faults faults = {0}, notes = {0};
-	int r = profile_check_mode(p, &faults, quiet ? NULL : &notes);
+	int r = profile_check_conflicts(p, &faults, quiet ? NULL : &notes);
 
 	for (size_t i = 0; i < notes.n; i++) {
 		char place[256];
@@ -343,7 +343,7 @@ static int check_mode(const struct profile *p, bool quiet)
 	faults_free(&notes);
 	if (text.len)
 		fputs(text.text, stderr);
-	return r < 0 ? cmd_fail_text(STATUS_REFUSED, "run: the profile sets what egress.mode = host cannot keep") : STATUS_OK;
+	return r < 0 ? cmd_fail_text(STATUS_REFUSED, "run: the profile sets what does not hold with the rest of it") : STATUS_OK;
 }
 
 static int run_main(int argc, char **argv)
@@ -364,7 +364,7 @@ static int run_main(int argc, char **argv)
 	if (status == STATUS_OK && profile_supported(&profile, &e) < 0)
 		status = cmd_fail(STATUS_REFUSED, &e);
 	if (status == STATUS_OK)
-		status = check_mode(&profile, l.options.quiet);
+		status = check_conflicts(&profile, l.options.quiet);
 	if (status == STATUS_OK) {
 		l.options.profile = &profile;
 		l.options.profile_name = profile.profile.name.v ? profile.profile.name.v : profile_name(l.profile);

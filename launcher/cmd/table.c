@@ -13,6 +13,7 @@ const struct cmd *const cmd_table[] = {
 	&cmd_ps,
 	&cmd_stop,
 	&cmd_log,
+	&cmd_output,
 	&cmd_prune,
 	&cmd_doctor,
 	&cmd_help,

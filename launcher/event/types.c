@@ -84,7 +84,7 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"value", "integer", "the limit, in bytes, milliseconds or a count"},
 		{"used", "integer", "what was used, in the same unit"},
 		{"count", "integer?", "how often, where one event stands for several"})},
-	[EVENT_OUTPUT_TRUNCATED] = {"output.truncated", "the caller or the store got less than the command wrote; not in this version", FIELDS(
+	[EVENT_OUTPUT_TRUNCATED] = {"output.truncated", "the caller or the store got less than the command wrote", FIELDS(
 		{"stream", "string", "stdout or stderr"},
 		{"total_bytes", "integer", "what the command wrote"},
 		{"total_lines", "integer", "the same in lines"},
@@ -123,6 +123,8 @@ static const struct event_type_info event_types[EVENT_TYPES] = {
 		{"egress_received_bytes", "integer?", "over all connections"},
 		{"egress_sent_packets", "integer?", "with egress.mode = host; the bytes are those of the packets then"},
 		{"egress_received_packets", "integer?", "likewise"},
+		{"output", "object?", "with output.capture, of each stream: `total_bytes`, `total_lines`, `passed_bytes`, `passed_lines`, "
+				      "`stored_bytes`"},
 		{"artifacts", "object?", "of the listing: `listed`, `skipped`, `bytes`, `cut`"},
 		{"denied", "integer", "how many events of this log say that something was refused or cut"})},
 };

@@ -209,10 +209,10 @@ void profile_print_keys(struct str *out);
 int profile_supported(const struct profile *p, struct err *e);
 
 /*
- * Keys that do not go with the profile's egress.mode: what sets a bound that would not hold is a fault, what does nothing a
- * note. faults, notes: added to; may be NULL. Return: 0, or -EINVAL where there is a fault.
+ * Keys that do not go with others of the profile's: what sets a bound that would not hold is a fault, what does nothing a note.
+ * faults, notes: added to; may be NULL. Return: 0, or -EINVAL where there is a fault.
  */
-int profile_check_mode(const struct profile *p, struct faults *faults, struct faults *notes);
+int profile_check_conflicts(const struct profile *p, struct faults *faults, struct faults *notes);
 
 /* "file:line", or the option's name. buf: any size. Return: buf. */
 const char *origin_text(struct origin from, char *buf, size_t len);

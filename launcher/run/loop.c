@@ -38,6 +38,8 @@ enum source {
 	SOURCE_SECCOMP,
 	SOURCE_EGRESS,
 	SOURCE_EBPF,
+	SOURCE_OUTPUT,                        /* the pipes, by number of the stream */
+	SOURCE_SINK = SOURCE_OUTPUT + OUTPUT_STREAMS, /* what they are passed on to */
 };
 
 uint64_t now_ms(void)
@@ -258,13 +260,17 @@ static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *
 	int r = 0;
 
 	if (msg->fds & BOX_FD_TTY && next < n_fds) {
+		if (s->output.on) {
+			s->terminal.seen = output_from_terminal;
+			s->terminal.seen_arg = s;
+		}
 		r = terminal_start(&s->terminal, fds[next++], e);
 		if (r == 0)
 			r = watch(s, STDIN_FILENO, SOURCE_STDIN, EPOLLIN, e);
 		if (r == 0)
 			r = watch(s, s->terminal.master, SOURCE_TTY, EPOLLIN, e);
 		if (r == 0)
-			r = watch(s, s->terminal.out, SOURCE_TTY_OUT, 0, e);
+			r = watch(s, s->terminal.out.fd, SOURCE_TTY_OUT, 0, e);
 	}
 	if (r == 0 && msg->fds & BOX_FD_SECCOMP && next < n_fds) {
 		s->seccomp_listener = fds[next++];
@@ -384,7 +390,7 @@ static void watch_terminal(struct supervisor *s)
 
 	if (!s->tty_closed)
 		rewatch(s, t->master, SOURCE_TTY, terminal_events(t));
-	rewatch(s, t->out, SOURCE_TTY_OUT, terminal_out_events(t));
+	rewatch(s, t->out.fd, SOURCE_TTY_OUT, terminal_out_events(t));
 	if (!s->stdin_closed)
 		rewatch(s, STDIN_FILENO, SOURCE_STDIN, t->in_len ? 0 : EPOLLIN);
 }
@@ -408,8 +414,56 @@ static void on_stdin(struct supervisor *s)
 	watch_terminal(s);
 }
 
+/*
+ * A pipe is listened to while there is room for what it says, and not at all otherwise: its end would be told again and again.
+ * A sink is asked for room when something waits for it, and always tells when nobody reads any more.
+ */
+static int watch_output(struct supervisor *s, int i, struct err *e)
+{
+	struct output_stream *o = &s->output.v[i];
+	bool wanted = o->pipe >= 0 && !o->n_pending;
+	int r = 0;
+
+	if (wanted && !o->pipe_is_watched)
+		r = watch(s, o->pipe, (enum source)(SOURCE_OUTPUT + i), EPOLLIN, e);
+	else if (!wanted && o->pipe_is_watched && o->pipe >= 0)
+		unwatch(s, o->pipe);
+	o->pipe_is_watched = wanted;
+	if (o->sink_is_watched && o->sink.fd >= 0)
+		rewatch(s, o->sink.fd, (enum source)(SOURCE_SINK + i), o->n_pending ? EPOLLOUT : 0);
+	return r;
+}
+
+static int watch_outputs(struct supervisor *s, struct err *e)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < OUTPUT_STREAMS; i++) {
+		struct output_stream *o = &s->output.v[i];
+		struct epoll_event ev = {.data.u32 = (uint32_t)(SOURCE_SINK + i)};
+
+		/* Not a regular file (EPERM): that takes everything at once. */
+		o->sink_is_watched = o->sink.fd >= 0 && epoll_ctl(s->epoll, EPOLL_CTL_ADD, o->sink.fd, &ev) == 0;
+		r = watch_output(s, i, e);
+	}
+	return r;
+}
+
+static int on_output(struct supervisor *s, const struct epoll_event *ev, struct err *e)
+{
+	int i = (int)ev->data.u32 - SOURCE_OUTPUT, r = 0;
+
+	if (i < OUTPUT_STREAMS)
+		r = output_read(s, &s->output.v[i], e);
+	else
+		output_write(&s->output.v[i -= OUTPUT_STREAMS], ev->events);
+	return r < 0 ? r : watch_output(s, i, e);
+}
+
 static int on_event(struct supervisor *s, const struct epoll_event *ev, struct err *e)
 {
+	if (ev->data.u32 >= SOURCE_OUTPUT)
+		return on_output(s, ev, e);
 	switch ((enum source)ev->data.u32) {
 	case SOURCE_CONTROL:
 		return drain_control(s, e);
@@ -429,7 +483,7 @@ static int on_event(struct supervisor *s, const struct epoll_event *ev, struct e
 		return 0;
 	case SOURCE_TTY:
 		on_tty(s, ev->events);
-		return 0;
+		return s->output.error ? err_errno(e, s->output.error, "what the command writes cannot be stored in %s", s->run_path) : 0;
 	case SOURCE_TTY_OUT:
 		terminal_flush(&s->terminal);
 		watch_terminal(s);
@@ -441,6 +495,9 @@ static int on_event(struct supervisor *s, const struct epoll_event *ev, struct e
 	case SOURCE_SECCOMP:
 		record_refused_call(s);
 		return 0;
+	case SOURCE_OUTPUT:
+	case SOURCE_SINK:
+		break;
 	}
 	return 0;
 }
@@ -468,6 +525,8 @@ static int loop_start(struct supervisor *s, struct err *e)
 		r = watch(s, s->network.report, SOURCE_EGRESS, EPOLLIN, e);
 	if (r == 0)
 		r = watch(s, s->ebpf.filter.ring, SOURCE_EBPF, EPOLLIN, e);
+	if (r == 0)
+		r = watch_outputs(s, e);
 	arm_clock(s);
 	return r;
 }
@@ -507,5 +566,14 @@ int loop_run(struct supervisor *s, struct err *e)
 	if (r < 0 || !s->box_empty)
 		loop_reap_init(s);
 	terminal_finish(&s->terminal);
+	if (s->output.on) {
+		struct err second;
+		int end = output_finish(s, &second);
+
+		if (r == 0 && end < 0) {
+			*e = second;
+			r = end;
+		}
+	}
 	return r;
 }

@@ -169,6 +169,7 @@ static json_t *run_json(const struct supervisor *s)
 	json_object_set_new(run, "started", time_now());
 	json_object_set_new(run, "state", json_string("running"));
 	json_object_set_new(run, "leftovers", s->plan.leftovers.n ? event_text_v(s->plan.leftovers.v) : json_array());
+	output_fields(&s->output, run);
 	cgroup_paths(&s->cgroup, &groups);
 	json_object_set_new(run, "cgroups", groups.n ? event_text_v(groups.v) : json_array());
 	if (s->init) {
@@ -374,6 +375,7 @@ int record_end(struct supervisor *s, struct err *e)
 	if (s->command_started) {
 		keep_first(&first, e, record_refused_calls(s, &err), &err);
 		keep_first(&first, e, record_command_exit(s, &err), &err);
+		keep_first(&first, e, output_record(s, &err), &err);
 		keep_first(&first, e, record_changes(s, &err), &err);
 		keep_first(&first, e, record_artifacts(s, end, &err), &err);
 	}
@@ -392,6 +394,7 @@ int record_end(struct supervisor *s, struct err *e)
 	json_object_set_new(end, "system_ms", json_integer((json_int_t)(s->exited.system_us / 1000)));
 	limits_end_fields(s, end);
 	network_end_fields(s, end);
+	output_fields(&s->output, end);
 	json_object_set_new(end, "denied", json_integer((json_int_t)s->denied_count));
 	keep_first(&first, e, event_write(&s->log, EVENT_RUN_END, json_incref(end), &err), &err);
 
@@ -405,6 +408,7 @@ int record_end(struct supervisor *s, struct err *e)
 	json_object_set(s->record, "exit_code", json_object_get(end, "exit_code"));
 	json_object_set(s->record, "signal", json_object_get(end, "signal"));
 	json_object_set(s->record, "message", json_object_get(end, "message"));
+	output_fields(&s->output, s->record);
 	keep_first(&first, e, state_run_write(s->run_dir, s->record, &err), &err);
 	if (s->options->status_fd >= 0)
 		record_status_line(s, end);

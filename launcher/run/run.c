@@ -46,7 +46,7 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 		.signals = -1,
 		.parent_pidfd = -1,
 		.deadline = -1,
-		.terminal = {.master = -1, .out = -1},
+		.terminal = {.master = -1, .out.fd = -1},
 		.reserve = -1,
 		.log.fd = -1,
 		.log.copy_fd = -1,
@@ -58,6 +58,7 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 		.signum = -1,
 		.status = 125,
 	};
+	output_init(&s->output);
 	clock_gettime(CLOCK_MONOTONIC, &s->started);
 }
 
@@ -68,6 +69,7 @@ static void supervisor_free(struct supervisor *s)
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
 		cleanup_fd_p(fds[i]);
+	output_free(&s->output);
 	network_free(s);
 	ebpf_free(s);
 	cgroup_close(&s->cgroup);
@@ -241,6 +243,10 @@ static int start_box(struct supervisor *s, struct err *e)
 	umask(mask);
 	config.umask = mask;
 	config.control = child_end;
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		config.streams[i] = s->output.v[i].box_end;
+	if (s->plan.one_stream)
+		config.streams[1] = config.streams[0];
 	config.network = s->plan.private_network ? s->network.box_end : -1;
 	if (cgroup_into_fd(&s->cgroup) >= 0) {
 		args->flags |= CLONE_INTO_CGROUP;
@@ -259,6 +265,7 @@ static int start_box(struct supervisor *s, struct err *e)
 	if (r == 0)
 		r = clone.result;
 	s->init = clone.pid;
+	output_started(&s->output);
 	for (int i = 0; i < n_groups; i++)
 		close(groups[i]);
 	if (r < 0) {
@@ -381,6 +388,7 @@ static void summarise(const struct supervisor *s)
 		return;
 	network_summary(s, &what);
 	limits_summary(s, &what);
+	named += output_summary(&s->output, &what);
 	if (s->denied_count > named)
 		str_addf(&what, "%s%llu %sdenied or cut", what.len ? "; " : "", (unsigned long long)(s->denied_count - named),
 			 what.len ? "more " : "");
@@ -433,7 +441,9 @@ static int prepare(struct supervisor *s, struct err *e)
 	s->log.copy_fd = s->options->event_fd;
 	s->logging = true;
 	/* What prune must know of is in the record before it can be left behind. */
-	r = limits_prepare(s, e);
+	r = output_prepare(s, e);
+	if (r == 0)
+		r = limits_prepare(s, e);
 	if (r == 0)
 		limits_warn(s);
 	if (r == 0)

@@ -15,6 +15,7 @@
 #include "egress/policy.h"
 #include "egress/report.h"
 #include "event/event.h"
+#include "run/output.h"
 #include "run/run.h"
 #include "run/state.h"
 #include "run/terminal.h"
@@ -88,6 +89,7 @@ struct supervisor {
 	int init_pidfd, control, seccomp_listener, epoll, signals, parent_pidfd;
 	int deadline;           /* timerfd of the next wall-clock event, -1 without limit */
 	struct terminal terminal;
+	struct output output;
 	struct network network;
 	struct ebpf ebpf;
 	bool box_ready, go_sent, tty_closed, stdin_closed;

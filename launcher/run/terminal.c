@@ -28,13 +28,8 @@ int terminal_start(struct terminal *t, int master, struct err *e)
 	struct winsize size;
 
 	t->master = master;
-	/* A description of its own: O_NONBLOCK on the caller's would be everybody's who shares it. */
-	t->out = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	t->out_blocks = t->out < 0;
-	if (t->out_blocks)
-		t->out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-	if (t->out < 0)
-		return err_errno(e, errno, "standard output");
+	if (sink_open(&t->out, STDOUT_FILENO, e) < 0)
+		return -e->code;
 	if (fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
 		return err_errno(e, errno, "the box's terminal");
 	if (tcgetattr(STDIN_FILENO, &t->saved) < 0)
@@ -86,24 +81,24 @@ uint32_t terminal_out_events(const struct terminal *t)
 
 void terminal_flush(struct terminal *t)
 {
-	struct pollfd pfd = {.fd = t->out, .events = POLLOUT};
-	size_t len = t->pending_len;
 	ssize_t n;
 
-	/* A terminal that is writable takes this much without waiting (drivers/tty/n_tty.c, n_tty_poll: WAKEUP_CHARS). */
-	if (t->out_blocks && (poll(&pfd, 1, 0) <= 0 || !(pfd.revents & POLLOUT)))
+	if (!t->pending_len)
 		return;
-	if (t->out_blocks && len > 128)
-		len = 128;
-	if (!len)
-		return;
-	n = write(t->out, t->pending, len);
+	n = sink_write(&t->out, t->pending, t->pending_len);
 	if (n > 0) {
 		memmove(t->pending, t->pending + n, t->pending_len - (size_t)n);
 		t->pending_len -= (size_t)n;
-	} else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+	} else if (n < 0) {
 		t->pending_len = 0; /* a caller that is gone does not stop the box */
 	}
+}
+
+static void take(struct terminal *t, size_t n)
+{
+	t->pending_len = n;
+	if (t->seen)
+		t->seen(t->seen_arg, t->pending, n);
 }
 
 int terminal_output(struct terminal *t, uint32_t events)
@@ -121,7 +116,7 @@ int terminal_output(struct terminal *t, uint32_t events)
 		return 1;
 	n = read(t->master, t->pending, sizeof(t->pending));
 	if (n > 0) {
-		t->pending_len = (size_t)n;
+		take(t, (size_t)n);
 		terminal_flush(t);
 		return 1;
 	}
@@ -133,7 +128,7 @@ int terminal_output(struct terminal *t, uint32_t events)
 static bool flush_by(struct terminal *t, uint64_t end_ms)
 {
 	while (t->pending_len) {
-		struct pollfd pfd = {.fd = t->out, .events = POLLOUT};
+		struct pollfd pfd = {.fd = t->out.fd, .events = POLLOUT};
 		uint64_t now = terminal_now_ms();
 
 		if (now >= end_ms || poll(&pfd, 1, (int)(end_ms - now)) <= 0)
@@ -153,10 +148,10 @@ void terminal_finish(struct terminal *t)
 
 		if (n <= 0)
 			break;
-		t->pending_len = (size_t)n;
+		take(t, (size_t)n);
 	}
 	cleanup_fd_p(&t->master);
-	cleanup_fd_p(&t->out);
+	sink_close(&t->out);
 	if (t->raw)
 		tcsetattr(STDIN_FILENO, TCSANOW, &t->saved);
 	t->raw = false;

@@ -12,19 +12,21 @@
 #include <termios.h>
 
 #include "base/err.h"
+#include "run/sink.h"
 
 #define TERMINAL_BUF 16384
 
 struct terminal {
 	int master;          /* -1: no terminal */
-	int out;             /* the caller's terminal, opened again so that it never blocks; -1: none */
-	bool out_blocks;     /* it is another user's (su) and could not be opened again: written to in small pieces */
+	struct sink out;     /* the caller's terminal */
 	bool raw;            /* saved is to be restored */
 	struct termios saved;
 	char in[TERMINAL_BUF]; /* from the caller, not yet taken by the box */
 	size_t in_len;
 	char pending[TERMINAL_BUF]; /* from the box, not yet taken by the caller's terminal */
 	size_t pending_len;
+	void (*seen)(void *arg, const char *bytes, size_t len); /* told of all that the box wrote; NULL: nobody */
+	void *seen_arg;
 };
 
 /* master: owned from now on. Copies the caller's modes and window to it, then makes the caller's terminal raw. 0 or -errno. */

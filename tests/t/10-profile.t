@@ -137,13 +137,9 @@ printf '[limits]\r\nmemory = 1G\r\n' >"$t/crlf.ini"
 run 0 "$AGENTBOX" show -p "$t/crlf.ini" && grep -qx 'memory = 1G' "$t/out"
 ok "CRLF ends a line" $?
 
-printf '[output]\ncapture = yes\n' >"$t/later.ini"
-if grep -q '^output	capture	.*	no	[^	]*$' "$here/tests/golden/keys.txt"; then
-	run 0 "$AGENTBOX" check "$t/later.ini" && grep -q '\[output\] capture = yes: not built into this version' "$t/err"
-else
-	run 0 "$AGENTBOX" check "$t/later.ini" && [ ! -s "$t/err" ]
-fi
-ok "a key that is not built yet is right in the language, and said" $?
+printf '[output]\nhead = 1K\n' >"$t/alone.ini"
+run 1 "$AGENTBOX" check "$t/alone.ini" && grep -q 'alone.ini:2: \[output\] head: output is neither cut nor stored' "$t/out"
+ok "a cut of output that is not captured is a fault" $?
 
 # --- show ---
 run 0 "$AGENTBOX" show -p "$t/crlf.ini" -s limits.memory=2G -s filesystem.read=/opt &&

@@ -178,12 +178,33 @@ static void test_errors(void **state)
 	free(longest);
 }
 
+static void test_count(void **state)
+{
+	char bytes[9000];
+
+	(void)state;
+	srand(1);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = rand() % 2 ? '\n' : (char)rand();
+	assert_int_equal(str_count(bytes, 0, '\n'), 0);
+	for (int round = 0; round < 2000; round++) {
+		size_t at = (size_t)rand() % 64, len = (size_t)rand() % (round % 2 ? 100 : sizeof(bytes) - 64), n = 0;
+		char c = round % 3 ? '\n' : (char)0xff;
+
+		for (size_t i = 0; i < len; i++)
+			n += bytes[at + i] == c;
+		assert_int_equal(str_count(bytes + at, len, c), n);
+	}
+	memset(bytes, 'x', sizeof(bytes)); /* every counter at its highest */
+	assert_int_equal(str_count(bytes, sizeof(bytes), 'x'), sizeof(bytes));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers), cmocka_unit_test(test_sizes_and_durations), cmocka_unit_test(test_thousandths),
 		cmocka_unit_test(test_nearest), cmocka_unit_test(test_utf8),                cmocka_unit_test(test_printable),
-		cmocka_unit_test(test_paths),   cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_paths),   cmocka_unit_test(test_errors),  cmocka_unit_test(test_count),
 	};
 
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);

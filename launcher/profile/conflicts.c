@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Keys that are right by themselves and not with the egress.mode that the profile has. */
+/* Keys that are right by themselves and not with the others that the profile has. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -38,7 +38,7 @@ static void note_rules(const struct profile *p, struct faults *notes)
 	}
 }
 
-int profile_check_mode(const struct profile *p, struct faults *faults, struct faults *notes)
+static int check_host(const struct profile *p, struct faults *faults, struct faults *notes)
 {
 	/* set: by somebody, and to what mode = host has no mechanism for. A bound that would not hold is a fault. */
 	const struct {
@@ -59,8 +59,6 @@ int profile_check_mode(const struct profile *p, struct faults *faults, struct fa
 	};
 	int r = 0;
 
-	if (notes)
-		note_rules(p, notes);
 	if (p->egress.mode.v != EGRESS_HOST)
 		return 0;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -72,4 +70,44 @@ int profile_check_mode(const struct profile *p, struct faults *faults, struct fa
 			r = -EINVAL;
 	}
 	return r;
+}
+
+/* Where nobody said anything of capture, what was to be cut or stored would not be. (capture = no turns it off in words.) */
+static int check_output(const struct profile *p, struct faults *faults)
+{
+	const struct {
+		bool set;
+		struct origin from;
+		const char *name;
+	} keys[] = {
+		{p->output.head.set, p->output.head.from, "head"},
+		{p->output.tail.set, p->output.tail.from, "tail"},
+		{p->output.head_lines.set, p->output.head_lines.from, "head-lines"},
+		{p->output.tail_lines.set, p->output.tail_lines.from, "tail-lines"},
+		{p->output.max.set, p->output.max.from, "max"},
+	};
+	int r = 0;
+
+	if (p->output.capture.set)
+		return 0;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (!keys[i].set)
+			continue;
+		r = -EINVAL;
+		if (faults)
+			faults_add(faults, keys[i].from, "[output] %s: output is neither cut nor stored without capture = yes; set that too",
+				   keys[i].name);
+	}
+	return r;
+}
+
+int profile_check_conflicts(const struct profile *p, struct faults *faults, struct faults *notes)
+{
+	int host, output;
+
+	if (notes)
+		note_rules(p, notes);
+	host = check_host(p, faults, notes);
+	output = check_output(p, faults);
+	return host < 0 ? host : output;
 }
