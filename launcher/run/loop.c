@@ -456,7 +456,7 @@ static int on_output(struct supervisor *s, const struct epoll_event *ev, struct 
 	if (i < OUTPUT_STREAMS)
 		r = output_read(s, &s->output.v[i], e);
 	else
-		output_write(&s->output.v[i -= OUTPUT_STREAMS], ev->events);
+		r = output_write(&s->output.v[i -= OUTPUT_STREAMS], ev->events, e);
 	return r < 0 ? r : watch_output(s, i, e);
 }
 

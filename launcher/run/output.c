@@ -151,24 +151,29 @@ static void add_pending(struct output_stream *o, const void *bytes, size_t len)
 }
 
 /* The caller reads no more: then the command's writes fail too, as if the caller's stream were its own. */
-static void caller_is_gone(struct output_stream *o, int errnum)
+static void end_caller(struct output_stream *o, bool abandoned)
 {
-	o->gone = errnum;
+	o->abandoned = abandoned;
 	o->n_pending = 0;
 	cleanup_fd_p(&o->pipe);
 	sink_close(&o->sink);
 }
 
-static void flush(struct output_stream *o)
+/* What can be passed on without waiting. Return: 0 or -errno with `e`: what the caller should have got is lost. */
+static int flush(struct output_stream *o, struct err *e)
 {
 	while (o->n_pending) {
 		struct iovec *v = &o->pending[0];
 		ssize_t n = sink_write(&o->sink, v->iov_base, v->iov_len);
 
+		if (n == 0)
+			return 0;
+		if (n == -EPIPE || n == -ECONNRESET || n == -EIO) { /* EIO: a terminal that hung up */
+			end_caller(o, false);
+			return 0;
+		}
 		if (n < 0)
-			caller_is_gone(o, (int)-n);
-		if (n <= 0)
-			return;
+			return err_errno(e, (int)-n, "what the command writes to %s cannot be passed on", o->name);
 		if (v->iov_base < (void *)o->mark || v->iov_base >= (void *)(o->mark + sizeof(o->mark)))
 			o->passed += (uint64_t)n;
 		v->iov_base = (char *)v->iov_base + n;
@@ -179,10 +184,11 @@ static void flush(struct output_stream *o)
 	/* Whoever waits for the end of the stream is not kept waiting by us. */
 	if (o->pipe < 0)
 		sink_close(&o->sink);
+	return 0;
 }
 
 /* Where something was left out, a line says so; the command can write such a line too, so the record says it as well. */
-static void end_stream(struct supervisor *s, struct output_stream *o)
+static int end_stream(struct supervisor *s, struct output_stream *o, struct err *e)
 {
 	const struct cut_limits *l = &o->cut.limits;
 	bool in_line = o->cut.passed_in_line;
@@ -197,29 +203,29 @@ static void end_stream(struct supervisor *s, struct output_stream *o)
 	add_pending(o, o->mark, (size_t)n);
 	add_pending(o, tail.part[0], tail.len[0]);
 	add_pending(o, tail.part[1], tail.len[1]);
-	flush(o);
+	return flush(o, e);
 }
 
 /* Return: 1 something was read, or the end; 0 nothing is there; -errno. */
 static int read_once(struct supervisor *s, struct output_stream *o, struct err *e)
 {
-	ssize_t n = read(o->pipe, o->buf, READ_SIZE);
+	ssize_t n;
 	int r;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
+	do
+		n = read(o->pipe, o->buf, READ_SIZE);
+	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return err_errno(e, errno, "the command's %s", o->name);
+		return errno == EAGAIN ? 0 : err_errno(e, errno, "the command's %s", o->name);
 	if (n == 0) {
-		end_stream(s, o);
-		return 1;
+		r = end_stream(s, o, e);
+		return r < 0 ? r : 1;
 	}
 	r = store(s, o, o->buf, (size_t)n, e);
-	if (r < 0)
-		return r;
 	add_pending(o, o->buf, cut_feed(&o->cut, o->buf, (size_t)n));
-	flush(o);
-	return 1;
+	if (r == 0)
+		r = flush(o, e);
+	return r < 0 ? r : 1;
 }
 
 int output_read(struct supervisor *s, struct output_stream *o, struct err *e)
@@ -230,12 +236,13 @@ int output_read(struct supervisor *s, struct output_stream *o, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-void output_write(struct output_stream *o, uint32_t events)
+int output_write(struct output_stream *o, uint32_t events, struct err *e)
 {
 	if (o->n_pending)
-		flush(o);
-	else if (events & (EPOLLERR | EPOLLHUP))
-		caller_is_gone(o, EPIPE);
+		return flush(o, e);
+	if (events & (EPOLLERR | EPOLLHUP))
+		end_caller(o, false);
+	return 0;
 }
 
 /* --- the end --- */
@@ -243,14 +250,14 @@ void output_write(struct output_stream *o, uint32_t events)
 /* What goes without waiting. Return: 1 the caller has to take something first; 0 all is done; -errno. */
 static int finish_stream(struct supervisor *s, struct output_stream *o, struct err *e)
 {
-	int r = 1;
+	int r = flush(o, e);
 
-	flush(o);
-	while (r > 0 && !o->n_pending && o->pipe >= 0) {
+	while (r == 0 && !o->n_pending && o->pipe >= 0) {
 		r = read_once(s, o, e);
 		/* A process outside that was handed the box's end keeps it open: it is not waited for. */
-		if (r == 0 && errno != EINTR)
-			end_stream(s, o);
+		if (r == 0)
+			r = end_stream(s, o, e);
+		r = r < 0 ? r : 0;
 	}
 	return r < 0 ? r : o->n_pending != 0;
 }
@@ -315,7 +322,7 @@ int output_finish(struct supervisor *s, struct err *e)
 	}
 	for (int i = 0; i < OUTPUT_STREAMS; i++)
 		if (s->output.v[i].sink.fd >= 0)
-			caller_is_gone(&s->output.v[i], busy ? ETIMEDOUT : 0);
+			end_caller(&s->output.v[i], busy > 0);
 	if (r == 0 && s->output.error)
 		r = err_errno(e, s->output.error, "what the command wrote to its terminal cannot be stored in %s", s->run_path);
 	return r;
@@ -323,10 +330,10 @@ int output_finish(struct supervisor *s, struct err *e)
 
 /* --- the record --- */
 
-/* By the profile, or as the caller's side failed. That it closed its end (head -1) is its own doing. */
+/* By the profile, or as the caller did not read. That it closed its end (head -1) is its own doing. */
 static bool is_cut(const struct output_stream *o)
 {
-	return o->name && (o->cut.passed < o->cut.bytes || o->stored < o->cut.bytes || (o->gone && o->gone != EPIPE));
+	return o->name && (o->cut.passed < o->cut.bytes || o->stored < o->cut.bytes || o->abandoned);
 }
 
 static json_t *fields(const struct output_stream *o)

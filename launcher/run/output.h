@@ -32,7 +32,7 @@ struct output_stream {
 	struct cut cut;
 	uint64_t stored;
 	uint64_t passed;   /* what the caller took */
-	int gone;          /* errno: the caller takes no more; 0: it does */
+	bool abandoned;    /* the caller did not take what it should have got, and was no longer waited for */
 	bool pipe_is_watched, sink_is_watched; /* by the loop */
 	struct iovec pending[4]; /* to be passed on before more is read */
 	size_t n_pending;
@@ -59,11 +59,11 @@ void output_from_terminal(void *arg, const char *bytes, size_t len);
 
 /*
  * The stream's pipe can be read from. Afterwards: it is closed at the end, and while something is pending nothing more is
- * read. Return: 0 or -errno with `e`: it could not be stored.
+ * read. Return: 0 or -errno with `e`: it could not be stored, or not be passed on.
  */
 int output_read(struct supervisor *s, struct output_stream *o, struct err *e);
-/* Its sink takes something, or nobody reads any more (events of epoll). */
-void output_write(struct output_stream *o, uint32_t events);
+/* Its sink takes something, or nobody reads any more (events of epoll). Return: 0 or -errno with `e`: it could not be passed on. */
+int output_write(struct output_stream *o, uint32_t events, struct err *e);
 
 /* After the box's end: what is left in the pipes, then the tails, until the caller has taken them, has gone or wants an end. */
 int output_finish(struct supervisor *s, struct err *e);

@@ -77,7 +77,7 @@ def left(args):
         found += ["control group %s/%s" % (path, f) for f in folders if f.startswith("agentbox-") and f[9:] in runs]
     with open("/proc/self/mountinfo", encoding="utf-8") as f:
         found += ["mount " + line for line in f if args.scratch + "/" in line]
-    known = {"artifacts", "events.jsonl", "run.json", ".run.json.new"}
+    known = {"artifacts", "events.jsonl", "run.json", ".run.json.new", "stdout", "stderr"}
     for run in runs:
         if run.startswith("."):
             found.append("runs/" + run)

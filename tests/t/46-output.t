@@ -195,6 +195,9 @@ failures() {
 	)
 	is "$(cat "$T/status") $(event run.end reason)" '125 failed' 'what cannot be stored ends the run'
 	like "$(cat "$T/err")" 'the command was ended: what the command writes to stdout cannot be stored in .*: File too large' 'in words'
+	box "${CAPTURE[@]}" -- echo hello </dev/null >/dev/full 2>"$T/err"
+	is "$? $(event run.end reason)" '125 failed' 'what cannot be passed on fails the run'
+	like "$(cat "$T/err")" 'what the command writes to stdout cannot be passed on: No space left' 'in words'
 	run -s output.head=5 -- echo hello
 	is "$status" 125 'a cut without capture is refused'
 	like "$err" '\[output\] head: output is neither cut nor stored without capture = yes; set that too' 'in words'

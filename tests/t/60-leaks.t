@@ -13,7 +13,8 @@ leaks() {
 	like "$err" 'LeakSanitizer: 10000 byte' '(a leak is seen)'
 	for words in 'true' 'false' '--allow @host:9 true' '-s egress.mode=host --allow @host:9 getent hosts host.agentbox.internal' '-s workspace.repo-mode=write -s filesystem.deny=README true' '--input README:x true' \
 		'--memory 64M -s limits.processes=20 true' '--timeout 300ms sleep 9' 'no-such-command' '--bind /nosuch /x true' \
-		'-s no.such=1 true' '--allow a..b true' '--chdir /nosuch true' '--dry-run true' '-s syscalls.policy=strict true'; do
+		'-s no.such=1 true' '--allow a..b true' '--chdir /nosuch true' '--dry-run true' '-s syscalls.policy=strict true' \
+		'-s output.capture=yes -s output.head=5 -s output.tail=5 seq 100' '-s output.capture=yes no-such-command'; do
 		# shellcheck disable=SC2086 # words
 		outside "$T/lsan" run $words
 		like "$status" '^(0|1|2|124|125|127)$' "run $words: ends as it should ($status)"
@@ -78,6 +79,8 @@ runs() {
 	followed write 2 -s workspace.repo-mode=write -s filesystem.deny=README --input other:x -- sh -c '! cat README && cat /workspace/input/x'
 	is "$out" y '(and this one)'
 	rm other
+	followed 'output captured' 2 -s output.capture=yes -s output.head-lines=1 -s output.tail-lines=1 -- seq 100
+	is "$(grep -v '^\[' "$T/out" | xargs)" '1 100' '(and this one)'
 	followed timeout 2 --timeout 1s -- sleep 20
 	is "$status" 124 '(and this one)'
 	followed 'no command' 3 -- no-such-command

@@ -31,7 +31,7 @@ tests() {
 		faults host 61 -s egress.mode=host --allow file.test:9
 	fi
 	[ "$(id -u)" -eq 0 ] || [ "${FAULTS-}" = all ] || return 0
-	faults write 61 -s workspace.repo-mode=write -s filesystem.deny=README
+	faults write 61 -s workspace.repo-mode=write -s filesystem.deny=README -s output.capture=yes
 	faults read 61 -s workspace.repo-mode=read -s filesystem.deny=src
 }
 
