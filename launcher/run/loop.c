@@ -71,6 +71,52 @@ static void unwatch(struct supervisor *s, int fd)
 	epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
+static void rewatch(struct supervisor *s, int fd, enum source source, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.u32 = source};
+
+	epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &ev);
+}
+
+/*
+ * A pipe is listened to while there is room for what it says, and not at all otherwise: its end would be told again and again.
+ * A sink is asked for room when something waits for it, and always tells when nobody reads any more.
+ */
+static int watch_output(struct supervisor *s, int i, struct err *e)
+{
+	struct output_stream *o = &s->output.v[i];
+	bool wanted = o->pipe >= 0 && !o->n_pending;
+	int r = 0;
+
+	if (wanted && !o->pipe_is_watched)
+		r = watch(s, o->pipe, (enum source)(SOURCE_OUTPUT + i), EPOLLIN, e);
+	else if (!wanted && o->pipe_is_watched && o->pipe >= 0)
+		unwatch(s, o->pipe);
+	o->pipe_is_watched = wanted;
+	if (o->sink_is_watched && o->sink.fd >= 0)
+		rewatch(s, o->sink.fd, (enum source)(SOURCE_SINK + i), o->n_pending ? EPOLLOUT : 0);
+	return r;
+}
+
+static int watch_outputs(struct supervisor *s, struct err *e)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < OUTPUT_STREAMS; i++) {
+		struct output_stream *o = &s->output.v[i];
+		struct epoll_event ev = {.data.u32 = (uint32_t)(SOURCE_SINK + i)};
+
+		if (o->sink.fd < 0)
+			continue;
+		o->sink_is_watched = epoll_ctl(s->epoll, EPOLL_CTL_ADD, o->sink.fd, &ev) == 0;
+		/* EPERM: a regular file, which takes everything at once. */
+		if (!o->sink_is_watched && errno != EPERM)
+			return err_errno(e, errno, "epoll");
+		r = watch_output(s, i, e);
+	}
+	return r;
+}
+
 /* --- ending --- */
 
 static void kill_box(struct supervisor *s)
@@ -328,7 +374,8 @@ static int on_message(struct supervisor *s, const struct box_msg *msg, const int
 		release_streams(s);
 		if (s->pending != REASON_NONE)
 			kill_box(s);
-		return 0;
+		/* Not before: what fails with its output fails when it has been started. */
+		return watch_outputs(s, e);
 	case BOX_NOT_EXEC:
 		on_not_executed(s, msg->errnum);
 		return 0;
@@ -376,13 +423,6 @@ static int drain_control(struct supervisor *s, struct err *e)
 
 /* --- sources --- */
 
-static void rewatch(struct supervisor *s, int fd, enum source source, uint32_t events)
-{
-	struct epoll_event ev = {.events = events, .data.u32 = source};
-
-	epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &ev);
-}
-
 /* Each side is listened to only while there is room for what it says. */
 static void watch_terminal(struct supervisor *s)
 {
@@ -412,41 +452,6 @@ static void on_stdin(struct supervisor *s)
 		signal_command(s, SIGHUP, true);
 	}
 	watch_terminal(s);
-}
-
-/*
- * A pipe is listened to while there is room for what it says, and not at all otherwise: its end would be told again and again.
- * A sink is asked for room when something waits for it, and always tells when nobody reads any more.
- */
-static int watch_output(struct supervisor *s, int i, struct err *e)
-{
-	struct output_stream *o = &s->output.v[i];
-	bool wanted = o->pipe >= 0 && !o->n_pending;
-	int r = 0;
-
-	if (wanted && !o->pipe_is_watched)
-		r = watch(s, o->pipe, (enum source)(SOURCE_OUTPUT + i), EPOLLIN, e);
-	else if (!wanted && o->pipe_is_watched && o->pipe >= 0)
-		unwatch(s, o->pipe);
-	o->pipe_is_watched = wanted;
-	if (o->sink_is_watched && o->sink.fd >= 0)
-		rewatch(s, o->sink.fd, (enum source)(SOURCE_SINK + i), o->n_pending ? EPOLLOUT : 0);
-	return r;
-}
-
-static int watch_outputs(struct supervisor *s, struct err *e)
-{
-	int r = 0;
-
-	for (int i = 0; r == 0 && i < OUTPUT_STREAMS; i++) {
-		struct output_stream *o = &s->output.v[i];
-		struct epoll_event ev = {.data.u32 = (uint32_t)(SOURCE_SINK + i)};
-
-		/* Not a regular file (EPERM): that takes everything at once. */
-		o->sink_is_watched = o->sink.fd >= 0 && epoll_ctl(s->epoll, EPOLL_CTL_ADD, o->sink.fd, &ev) == 0;
-		r = watch_output(s, i, e);
-	}
-	return r;
 }
 
 static int on_output(struct supervisor *s, const struct epoll_event *ev, struct err *e)
@@ -525,8 +530,6 @@ static int loop_start(struct supervisor *s, struct err *e)
 		r = watch(s, s->network.report, SOURCE_EGRESS, EPOLLIN, e);
 	if (r == 0)
 		r = watch(s, s->ebpf.filter.ring, SOURCE_EBPF, EPOLLIN, e);
-	if (r == 0)
-		r = watch_outputs(s, e);
 	arm_clock(s);
 	return r;
 }
