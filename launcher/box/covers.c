@@ -486,8 +486,8 @@ static int check_nested(const struct covers *c, struct err *e)
 
 		if (p->writable_host && (p->has_covers || p->missing.n || p->missing_common.n))
 			return err_set(e, EINVAL,
-				       "%s is to be written to, and names in it are protected or denied, which does not hold where "
-				       "the command makes namespaces of its own; use workspace.repo-mode = overlay, or "
+				       "%s is to be written to, and names in it are protected, denied or given to runs, which does not "
+				       "hold where the command makes namespaces of its own; use workspace.repo-mode = overlay, or "
 				       "syscalls.nested-namespaces = no",
 				       p->root);
 	}

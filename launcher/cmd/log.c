@@ -222,6 +222,19 @@ static void log_check_end(struct log_work *w, const char *status)
 		log_fault(w, "its last line is not the one that run.json has the digest of: it was changed, or lines are missing");
 }
 
+/* A run whose supervisor died early has none. A damaged one says nothing of the end. */
+static void log_read_run(struct log_work *w)
+{
+	struct err e;
+	int r = state_run_read(w->rundir, &w->run, &e);
+
+	if (r == 0 || r == -ENOENT)
+		return;
+	w->faults++;
+	fflush(stdout);
+	cmd_fail_text(STATUS_FAULT, "run %s: %s; whether the log's end is missing cannot be told", w->id, e.msg);
+}
+
 static int log_verdict(struct log_work *w, const char *status)
 {
 	log_check_end(w, status);
@@ -240,7 +253,6 @@ static int log_run(struct log_work *w)
 	int fd = openat(w->rundir, "events.jsonl", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	cleanup_file FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
 	const char *status;
-	struct err ignored;
 	struct stat st;
 	bool live;
 	int r;
@@ -253,8 +265,7 @@ static int log_run(struct log_work *w)
 	event_reader_init(&w->reader, in, w->verify);
 	live = state_run_is_live(w->rundir);
 	r = w->follow ? log_follow(w, in) : log_drain(w);
-	if (state_run_read(w->rundir, &w->run, &ignored) < 0)
-		w->run = NULL;
+	log_read_run(w);
 	/* Live when the reading began: a supervisor that ended meanwhile may have written more than was read. */
 	status = live && !w->follow && !w->ended ? "running" : state_run_status(w->run, state_run_is_live(w->rundir));
 	if (w->cut && str_eq(status, "ended"))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* `agentbox ps`: the runs of this user. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,9 +141,10 @@ static void ps_json(const struct ps_work *w, const char *id, const char *status,
 
 static void ps_run(struct ps_work *w, int state, const char *id)
 {
-	struct err ignored;
-	cleanup_fd int fd = state_run_open(state, id, &ignored);
+	struct err e;
+	cleanup_fd int fd = state_run_open(state, id, &e);
 	json_t *run = NULL;
+	int r;
 	const char *status;
 	bool live;
 
@@ -151,8 +153,10 @@ static void ps_run(struct ps_work *w, int state, const char *id)
 	live = state_run_is_live(fd);
 	if (!live && !w->all)
 		return;
-	if (state_run_read(fd, &run, &ignored) < 0)
-		run = NULL;
+	r = state_run_read(fd, &run, &e);
+	/* Not there: a supervisor that died before it wrote one. */
+	if (r < 0 && r != -ENOENT)
+		cmd_fail_text(STATUS_OK, "run %s: %s; how it ended is not known but from `agentbox log %s`", id, e.msg, id);
 	status = state_run_status(run, live);
 	if (w->all || str_eq(status, "running")) {
 		if (w->json)

@@ -302,6 +302,24 @@ full_disk() {
 	like "$out" '^whole$' 'a full disk: the record is whole to its end'
 }
 
+damaged() {
+	local id
+
+	run -- true
+	id=$(run_field id)
+	echo '{' >"$(run_dir)/run.json"
+	capture "$AB" log "$id" --verify
+	is "$status" 1 'a damaged run.json: log --verify finds it'
+	like "$err" "run $id: run.json: line .: not a JSON object; whether the log's end is missing cannot be told" 'in words'
+	capture "$AB" ps --all
+	is "$status" 0 'ps goes on'
+	like "$err" "run $id: run.json: line .: not a JSON object; how it ended is not known" 'and says it'
+	like "$out" "$id +- +- +lost" 'beside the run'
+	"$AB" prune --keep 0 >/dev/null 2>&1
+	[ ! -e "$AGENTBOX_STATE/runs/$id" ]
+	ok $? 'prune removes it'
+}
+
 summary() {
 	run -- true
 	is "$err" '' 'nothing to say: nothing is said'
@@ -327,6 +345,7 @@ summary() {
 tests() {
 	events_of_a_run
 	chain
+	damaged
 	copies
 	changes
 	artifacts

@@ -187,6 +187,24 @@ END
 	rm -r out send.py
 }
 
+full_disk() {
+	local -a map=()
+
+	[ "$(id -u)" -eq 0 ] || map=(--map-root-user)
+	mkdir "$T/tiny"
+	# shellcheck disable=SC2016
+	capture unshare -m ${map[@]+"${map[@]}"} timeout -k 2 -s KILL 40 sh -c '
+		mount -t tmpfs -o size=8m tiny "$1" && mkdir -m 0700 "$1/state" || exit 99
+		export AGENTBOX_STATE="$1/state"
+		"$2" run -s output.capture=yes -s output.head=1K -- sh -c "head -c 20M /dev/zero; sleep 30"
+		echo "status $?"
+		"$2" log last --verify >/dev/null && echo whole' sh "$T/tiny" "$AB"
+	like "$out" '^status 125$' 'output that fills the disk ends the run'
+	like "$out" '^whole$' 'and its record is whole'
+	like "$err" 'the command was ended: what the command writes to stdout cannot be stored in .*: No space left' 'with the reason'
+	rmdir "$T/tiny"
+}
+
 failures() {
 	(
 		ulimit -f 200
@@ -195,6 +213,7 @@ failures() {
 	)
 	is "$(cat "$T/status") $(event run.end reason)" '125 failed' 'what cannot be stored ends the run'
 	like "$(cat "$T/err")" 'the command was ended: what the command writes to stdout cannot be stored in .*: File too large' 'in words'
+	full_disk
 	box "${CAPTURE[@]}" -- echo hello </dev/null >/dev/full 2>"$T/err"
 	is "$? $(event run.end reason)" '125 failed' 'what cannot be passed on fails the run'
 	like "$(cat "$T/err")" 'what the command writes to stdout cannot be passed on: No space left' 'in words'
