@@ -59,6 +59,27 @@ static int check_stream(int fd, const char *what, struct err *e)
 		       "(cat | agentbox run ... | cat)", what);
 }
 
+/* With capture: what can be written to at standard input would be a way past it. */
+static int check_input(struct plan *plan, struct err *e)
+{
+	int flags = fcntl(STDIN_FILENO, F_GETFL);
+	struct stat in, st;
+
+	if (!plan->capture || plan->tty || flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+		return 0;
+	plan->read_stdin = isatty(STDIN_FILENO);
+	if (plan->read_stdin)
+		return 0;
+	if (fstat(STDIN_FILENO, &in) < 0)
+		return err_errno(e, errno, "standard input");
+	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fstat(fd, &st) == 0 && st.st_dev == in.st_dev && st.st_ino == in.st_ino && !S_ISCHR(in.st_mode))
+			return err_set(e, EPERM, "output.capture: standard input can be written to, and is the same file as standard %s: the "
+				       "command could write there past the capture; give it another input, as in cat | agentbox run ...",
+				       fd == STDOUT_FILENO ? "output" : "error");
+	return 0;
+}
+
 /* `2>&1`: one pipe for both keeps the order in which the command writes. A terminal is one stream anyway. */
 static bool are_one_stream(const struct run_request *req)
 {
@@ -80,6 +101,8 @@ static int add_descriptors(struct plan *plan, const struct run_request *req, str
 		if (r < 0)
 			return r;
 	}
+	if (check_input(plan, e) < 0)
+		return -e->code;
 	plan->keep_fds = mem_array(NULL, req->n_keep_fds + 1, sizeof(int));
 	memcpy(plan->keep_fds, req->keep_fds, req->n_keep_fds * sizeof(int));
 	qsort(plan->keep_fds, req->n_keep_fds, sizeof(int), compare_fds);

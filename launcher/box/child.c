@@ -86,8 +86,8 @@ static int phase_parent(struct child *c)
 	/* Before anything else, so that all that follows is counted. */
 	for (size_t i = 0; r == 0 && i < c->config->n_cgroups; i++)
 		r = fd_write_all(c->config->cgroups[i], "0", 1);
-	for (int i = 0; r == 0 && i < 2; i++)
-		if (c->config->streams[i] >= 0 && dup2(c->config->streams[i], STDOUT_FILENO + i) < 0)
+	for (int fd = 0; r == 0 && fd < 3; fd++)
+		if (c->config->streams[fd] >= 0 && dup2(c->config->streams[fd], fd) < 0)
 			r = -errno;
 	if (r == 0)
 		r = close_foreign(c);

@@ -10,7 +10,7 @@
 struct child_config {
 	const struct plan *plan;
 	int control;          /* the child's end of the pair of messages.h */
-	int streams[2];       /* the box's standard output and error; -1: the caller's own */
+	int streams[3];       /* the box's standard streams; -1: the caller's own */
 	int network;          /* where the network's sockets are sent for the gateway; -1: none */
 	const int *cgroups;   /* each is written "0" to: the box joins a control group by it */
 	size_t n_cgroups;

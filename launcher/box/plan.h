@@ -84,6 +84,7 @@ struct plan {
 	bool tty;
 	bool capture;    /* standard output and error go through the supervisor, which stores them */
 	bool one_stream; /* as one: they are the same file of the caller's */
+	bool read_stdin; /* standard input is a terminal, and opened again for reading alone: the command could write there past capture */
 	bool nested_namespaces;
 	bool private_network; /* a network namespace of its own */
 	enum egress_mode egress;

@@ -243,27 +243,37 @@ struct grep {
 	bool shown, decided; /* the line that is longer than LINE_SIZE */
 };
 
-static bool matches(const struct output_work *w, const char *line, size_t len)
+/* Return: 1 it does, 0 it does not, -errno with `e`: a line that cannot be compared is not one that does not match. */
+static int matches(const struct output_work *w, const struct grep *g, struct err *e)
 {
-	regmatch_t range = {.rm_so = 0, .rm_eo = (regoff_t)len};
+	regmatch_t range = {.rm_so = 0, .rm_eo = (regoff_t)g->len};
+	int r = regexec(&w->regex, g->line, 1, &range, REG_STARTEND);
 
-	return regexec(&w->regex, line, 1, &range, REG_STARTEND) == 0;
+	if (r == 0 || r == REG_NOMATCH)
+		return r == 0;
+	return err_set(e, ENOMEM, "output: --grep %.64s: line %" PRIu64 " takes too much memory; use another expression", w->pattern,
+		       g->number);
 }
 
 /* What there is of a line: its end, or as much as is looked at. */
-static void grep_decide(struct output_work *w, struct grep *g)
+static int grep_decide(struct output_work *w, struct grep *g, struct err *e)
 {
 	char number[32];
 
 	if (!g->decided) {
+		int r = matches(w, g, e);
+
+		if (r < 0)
+			return r;
 		g->decided = true;
-		g->shown = matches(w, g->line, g->len);
+		g->shown = r;
 		if (g->shown)
 			show(w, number, (size_t)snprintf(number, sizeof(number), "%" PRIu64 ":", g->number));
 	}
 	if (g->shown)
 		show(w, g->line, g->len);
 	g->len = 0;
+	return 0;
 }
 
 static int show_matches(struct output_work *w, struct err *e)
@@ -271,16 +281,17 @@ static int show_matches(struct output_work *w, struct err *e)
 	cleanup_free struct grep *g = mem_alloc(sizeof(*g));
 	cleanup_free char *buf = mem_alloc(READ_SIZE);
 	ssize_t n = 1;
+	int r = 0;
 
 	*g = (struct grep){.number = 1};
-	for (off_t at = 0; n > 0 && !ferror(stdout); at += n) {
+	for (off_t at = 0; n > 0 && r == 0 && !ferror(stdout); at += n) {
 		n = read_at(w, buf, READ_SIZE, at, e);
-		for (ssize_t i = 0; i < n; i++) {
+		for (ssize_t i = 0; r == 0 && i < n; i++) {
 			if (buf[i] != '\n')
 				g->line[g->len++] = buf[i];
 			if (buf[i] == '\n' || g->len == LINE_SIZE)
-				grep_decide(w, g);
-			if (buf[i] != '\n')
+				r = grep_decide(w, g, e);
+			if (buf[i] != '\n' || r < 0)
 				continue;
 			if (g->shown)
 				show(w, "\n", 1);
@@ -288,11 +299,11 @@ static int show_matches(struct output_work *w, struct err *e)
 			g->decided = g->shown = false;
 		}
 	}
-	if (g->len)
-		grep_decide(w, g);
+	if (g->len && r == 0)
+		r = grep_decide(w, g, e);
 	if (g->shown)
 		show(w, "\n", 1);
-	return n < 0 ? (int)n : 0;
+	return n < 0 ? (int)n : r;
 }
 
 static int show_slice(struct output_work *w, struct err *e)
@@ -342,7 +353,7 @@ static void note_missing(const struct output_work *w, const json_t *run)
 	json_int_t stored = json_integer_value(json_object_get(stream, "stored_bytes"));
 
 	if (stored < total)
-		fprintf(stderr, "agentbox: run %s: the first %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " bytes are stored (output.max)\n",
+		fprintf(stderr, "agentbox: run %s: the first %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " bytes are stored\n",
 			w->id, stored, total);
 }
 

@@ -71,31 +71,27 @@ static void unwatch(struct supervisor *s, int fd)
 	epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-static void rewatch(struct supervisor *s, int fd, enum source source, uint32_t events)
+/* Waits for other events than before; for none, not at all: errors and hangups would be told again and again. */
+static int rewatch(struct supervisor *s, int fd, enum source source, uint32_t events, struct err *e)
 {
 	struct epoll_event ev = {.events = events, .data.u32 = source};
 
-	epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &ev);
+	if (!events)
+		unwatch(s, fd);
+	else if (epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &ev) < 0)
+		return errno == ENOENT ? watch(s, fd, source, events, e) : err_errno(e, errno, "epoll");
+	return 0;
 }
 
-/*
- * A pipe is listened to while there is room for what it says, and not at all otherwise: its end would be told again and again.
- * A sink is asked for room when something waits for it, and always tells when nobody reads any more.
- */
+/* A pipe is listened to while there is room for what it says. A sink always tells when nobody reads any more: it is closed then. */
 static int watch_output(struct supervisor *s, int i, struct err *e)
 {
 	struct output_stream *o = &s->output.v[i];
-	bool wanted = o->pipe >= 0 && !o->n_pending;
-	int r = 0;
+	struct epoll_event ev = {.events = o->n_pending ? EPOLLOUT : 0, .data.u32 = (uint32_t)(SOURCE_SINK + i)};
 
-	if (wanted && !o->pipe_is_watched)
-		r = watch(s, o->pipe, (enum source)(SOURCE_OUTPUT + i), EPOLLIN, e);
-	else if (!wanted && o->pipe_is_watched && o->pipe >= 0)
-		unwatch(s, o->pipe);
-	o->pipe_is_watched = wanted;
-	if (o->sink_is_watched && o->sink.fd >= 0)
-		rewatch(s, o->sink.fd, (enum source)(SOURCE_SINK + i), o->n_pending ? EPOLLOUT : 0);
-	return r;
+	if (o->sink.epoll >= 0 && epoll_ctl(s->epoll, EPOLL_CTL_MOD, o->sink.fd, &ev) < 0)
+		return err_errno(e, errno, "epoll");
+	return o->pipe < 0 ? 0 : rewatch(s, o->pipe, (enum source)(SOURCE_OUTPUT + i), o->n_pending ? 0 : EPOLLIN, e);
 }
 
 static int watch_outputs(struct supervisor *s, struct err *e)
@@ -108,9 +104,10 @@ static int watch_outputs(struct supervisor *s, struct err *e)
 
 		if (o->sink.fd < 0)
 			continue;
-		o->sink_is_watched = epoll_ctl(s->epoll, EPOLL_CTL_ADD, o->sink.fd, &ev) == 0;
 		/* EPERM: a regular file, which takes everything at once. */
-		if (!o->sink_is_watched && errno != EPERM)
+		if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, o->sink.fd, &ev) == 0)
+			o->sink.epoll = s->epoll;
+		else if (errno != EPERM)
 			return err_errno(e, errno, "epoll");
 		r = watch_output(s, i, e);
 	}
@@ -249,10 +246,12 @@ static void on_signal(struct supervisor *s, const struct signalfd_siginfo *info)
 	default:
 		break;
 	}
-	if (!s->command_started && info->ssi_signo != SIGCONT)
+	if (!s->command_started && info->ssi_signo != SIGCONT) {
 		begin_end(s, REASON_CANCELLED, 0);
-	else
-		signal_command(s, (int)info->ssi_signo, group);
+		return;
+	}
+	signal_command(s, (int)info->ssi_signo, group);
+	s->passed_signal = (int)info->ssi_signo;
 }
 
 static int on_signals(struct supervisor *s, struct err *e)
@@ -315,8 +314,6 @@ static int on_ready(struct supervisor *s, const struct box_msg *msg, const int *
 			r = watch(s, STDIN_FILENO, SOURCE_STDIN, EPOLLIN, e);
 		if (r == 0)
 			r = watch(s, s->terminal.master, SOURCE_TTY, EPOLLIN, e);
-		if (r == 0)
-			r = watch(s, s->terminal.out.fd, SOURCE_TTY_OUT, 0, e);
 	}
 	if (r == 0 && msg->fds & BOX_FD_SECCOMP && next < n_fds) {
 		s->seccomp_listener = fds[next++];
@@ -424,34 +421,34 @@ static int drain_control(struct supervisor *s, struct err *e)
 /* --- sources --- */
 
 /* Each side is listened to only while there is room for what it says. */
-static void watch_terminal(struct supervisor *s)
+static int watch_terminal(struct supervisor *s, struct err *e)
 {
 	struct terminal *t = &s->terminal;
+	int r = rewatch(s, t->master, SOURCE_TTY, s->tty_closed ? 0 : terminal_events(t), e);
 
-	if (!s->tty_closed)
-		rewatch(s, t->master, SOURCE_TTY, terminal_events(t));
-	rewatch(s, t->out.fd, SOURCE_TTY_OUT, terminal_out_events(t));
-	if (!s->stdin_closed)
-		rewatch(s, STDIN_FILENO, SOURCE_STDIN, t->in_len ? 0 : EPOLLIN);
+	if (r == 0)
+		r = rewatch(s, t->out.fd, SOURCE_TTY_OUT, terminal_out_events(t), e);
+	if (r == 0)
+		r = rewatch(s, STDIN_FILENO, SOURCE_STDIN, s->stdin_closed || t->in_len ? 0 : EPOLLIN, e);
+	return r;
 }
 
-static void on_tty(struct supervisor *s, uint32_t events)
+static int on_tty(struct supervisor *s, uint32_t events, struct err *e)
 {
-	if (!terminal_output(&s->terminal, events)) {
+	if (!terminal_output(&s->terminal, events))
 		s->tty_closed = true;
-		unwatch(s, s->terminal.master);
-	}
-	watch_terminal(s);
+	if (s->output.error)
+		return err_errno(e, s->output.error, "what the command writes cannot be stored in %s", s->run_path);
+	return watch_terminal(s, e);
 }
 
-static void on_stdin(struct supervisor *s)
+static int on_stdin(struct supervisor *s, struct err *e)
 {
 	if (terminal_input(&s->terminal) < 0) {
 		s->stdin_closed = true;
-		unwatch(s, STDIN_FILENO);
 		signal_command(s, SIGHUP, true);
 	}
-	watch_terminal(s);
+	return watch_terminal(s, e);
 }
 
 static int on_output(struct supervisor *s, const struct epoll_event *ev, struct err *e)
@@ -461,7 +458,7 @@ static int on_output(struct supervisor *s, const struct epoll_event *ev, struct 
 	if (i < OUTPUT_STREAMS)
 		r = output_read(s, &s->output.v[i], e);
 	else
-		r = output_write(&s->output.v[i -= OUTPUT_STREAMS], ev->events, e);
+		r = output_write(s, &s->output.v[i -= OUTPUT_STREAMS], ev->events, e);
 	return r < 0 ? r : watch_output(s, i, e);
 }
 
@@ -484,15 +481,12 @@ static int on_event(struct supervisor *s, const struct epoll_event *ev, struct e
 	case SOURCE_CLOCK:
 		return on_clock(s, e);
 	case SOURCE_STDIN:
-		on_stdin(s);
-		return 0;
+		return on_stdin(s, e);
 	case SOURCE_TTY:
-		on_tty(s, ev->events);
-		return s->output.error ? err_errno(e, s->output.error, "what the command writes cannot be stored in %s", s->run_path) : 0;
+		return on_tty(s, ev->events, e);
 	case SOURCE_TTY_OUT:
 		terminal_flush(&s->terminal);
-		watch_terminal(s);
-		return 0;
+		return watch_terminal(s, e);
 	case SOURCE_EGRESS:
 		return on_egress(s, e);
 	case SOURCE_EBPF:

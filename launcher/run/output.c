@@ -10,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/mem.h"
 #include "run/limits.h"
 #include "run/supervisor.h"
-#include "sys/fd.h"
 
 #include "base/banned.h"
 
@@ -28,13 +29,14 @@
 
 void output_init(struct output *o)
 {
-	*o = (struct output){0};
+	*o = (struct output){.input = -1};
 	for (int i = 0; i < OUTPUT_STREAMS; i++)
-		o->v[i] = (struct output_stream){.pipe = -1, .box_end = -1, .file = -1, .sink.fd = -1};
+		o->v[i] = (struct output_stream){.pipe = -1, .box_end = -1, .file = -1, .sink = SINK_NONE};
 }
 
 void output_free(struct output *o)
 {
+	cleanup_fd_p(&o->input);
 	for (int i = 0; i < OUTPUT_STREAMS; i++) {
 		struct output_stream *v = &o->v[i];
 
@@ -101,6 +103,12 @@ int output_prepare(struct supervisor *s, struct err *e)
 	if (!s->plan.capture)
 		return 0;
 	s->output.on = true;
+	if (s->plan.read_stdin) {
+		s->output.input = open("/proc/self/fd/0", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+		if (s->output.input < 0)
+			return err_errno(e, errno, "output.capture: the terminal at standard input cannot be opened for reading alone, and "
+					 "the command could write there past the capture; use </dev/null");
+	}
 	r = open_stream(s, 0, e);
 	if (r == 0 && !s->plan.one_stream)
 		r = open_stream(s, 1, e);
@@ -109,6 +117,7 @@ int output_prepare(struct supervisor *s, struct err *e)
 
 void output_started(struct output *o)
 {
+	cleanup_fd_p(&o->input);
 	for (int i = 0; i < OUTPUT_STREAMS; i++)
 		cleanup_fd_p(&o->v[i].box_end);
 }
@@ -118,14 +127,20 @@ void output_started(struct output *o)
 static int store(struct supervisor *s, struct output_stream *o, const char *bytes, size_t len, struct err *e)
 {
 	uint64_t max = s->profile->output.max.bytes, room = max - o->stored;
-	size_t n = len < room ? len : (size_t)room;
-	int r = 0;
+	size_t n = len < room ? len : (size_t)room, at = 0;
 
-	if (n)
-		r = fd_write_all(o->file, bytes, n);
-	if (r < 0)
-		return err_errno(e, -r, "what the command writes to %s cannot be stored in %s", o->name, s->run_path);
-	o->stored += n;
+	while (at < n && !o->store_failed) {
+		ssize_t wrote = write(o->file, bytes + at, n - at);
+
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote < 0) {
+			o->store_failed = true;
+			return err_errno(e, errno, "what the command writes to %s cannot be stored in %s", o->name, s->run_path);
+		}
+		at += (size_t)wrote;
+		o->stored += (uint64_t)wrote;
+	}
 	if (n < len)
 		return limits_hit(s, "output.max", max, o->stored + (len - n), e);
 	return o->stored >= max / 5 * 4 ? limits_warning(s, "output.max", max, o->stored, e) : 0;
@@ -138,7 +153,7 @@ void output_from_terminal(void *arg, const char *bytes, size_t len)
 	struct err e = {0};
 
 	o->passed += cut_feed(&o->cut, bytes, len); /* counts the terminal's end as the caller's */
-	if (!s->output.error && store(s, o, bytes, len, &e) < 0)
+	if (store(s, o, bytes, len, &e) < 0 && !s->output.error)
 		s->output.error = e.code;
 }
 
@@ -150,17 +165,55 @@ static void add_pending(struct output_stream *o, const void *bytes, size_t len)
 		o->pending[o->n_pending++] = (struct iovec){(void *)bytes, len};
 }
 
-/* The caller reads no more: then the command's writes fail too, as if the caller's stream were its own. */
-static void end_caller(struct output_stream *o, bool abandoned)
+/*
+ * At most so many bytes. Return: how many, which are stored and counted; *head: of them, those that are to be passed on. 0 at the
+ * end, -EAGAIN where nothing is there, another -errno with `e`.
+ */
+static ssize_t take(struct supervisor *s, struct output_stream *o, size_t most, size_t *head, struct err *e)
 {
+	ssize_t n;
+	int r;
+
+	do
+		n = read(o->pipe, o->buf, most < READ_SIZE ? most : READ_SIZE);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return n == 0 || errno == EAGAIN ? (n ? -EAGAIN : 0) : err_errno(e, errno, "the command's %s", o->name);
+	*head = cut_feed(&o->cut, o->buf, (size_t)n);
+	r = store(s, o, o->buf, (size_t)n, e);
+	return r < 0 ? r : n;
+}
+
+/* What the box has written by now; a process outside that was handed its end could go on for ever. */
+static size_t waiting(const struct output_stream *o)
+{
+	int n = 0;
+
+	return o->pipe >= 0 && ioctl(o->pipe, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
+}
+
+/*
+ * The caller reads no more: then the command's writes fail too, as if the caller's stream were its own. What it has written is
+ * stored and counted all the same.
+ */
+static int end_caller(struct supervisor *s, struct output_stream *o, bool abandoned, struct err *e)
+{
+	size_t left = waiting(o), head;
+	ssize_t n = 1;
+
 	o->abandoned = abandoned;
 	o->n_pending = 0;
+	while (left && n > 0) {
+		n = take(s, o, left, &head, e);
+		left -= n > 0 ? (size_t)n : 0;
+	}
 	cleanup_fd_p(&o->pipe);
 	sink_close(&o->sink);
+	return n < 0 && n != -EAGAIN ? (int)n : 0;
 }
 
 /* What can be passed on without waiting. Return: 0 or -errno with `e`: what the caller should have got is lost. */
-static int flush(struct output_stream *o, struct err *e)
+static int flush(struct supervisor *s, struct output_stream *o, struct err *e)
 {
 	while (o->n_pending) {
 		struct iovec *v = &o->pending[0];
@@ -168,10 +221,8 @@ static int flush(struct output_stream *o, struct err *e)
 
 		if (n == 0)
 			return 0;
-		if (n == -EPIPE || n == -ECONNRESET || n == -EIO) { /* EIO: a terminal that hung up */
-			end_caller(o, false);
-			return 0;
-		}
+		if (n == -EPIPE || n == -ECONNRESET || n == -EIO) /* EIO: a terminal that hung up */
+			return end_caller(s, o, false, e);
 		if (n < 0)
 			return err_errno(e, (int)-n, "what the command writes to %s cannot be passed on", o->name);
 		if (v->iov_base < (void *)o->mark || v->iov_base >= (void *)(o->mark + sizeof(o->mark)))
@@ -203,61 +254,55 @@ static int end_stream(struct supervisor *s, struct output_stream *o, struct err 
 	add_pending(o, o->mark, (size_t)n);
 	add_pending(o, tail.part[0], tail.len[0]);
 	add_pending(o, tail.part[1], tail.len[1]);
-	return flush(o, e);
-}
-
-/* Return: 1 something was read, or the end; 0 nothing is there; -errno. */
-static int read_once(struct supervisor *s, struct output_stream *o, struct err *e)
-{
-	ssize_t n;
-	int r;
-
-	do
-		n = read(o->pipe, o->buf, READ_SIZE);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno == EAGAIN ? 0 : err_errno(e, errno, "the command's %s", o->name);
-	if (n == 0) {
-		r = end_stream(s, o, e);
-		return r < 0 ? r : 1;
-	}
-	r = store(s, o, o->buf, (size_t)n, e);
-	add_pending(o, o->buf, cut_feed(&o->cut, o->buf, (size_t)n));
-	if (r == 0)
-		r = flush(o, e);
-	return r < 0 ? r : 1;
+	return flush(s, o, e);
 }
 
 int output_read(struct supervisor *s, struct output_stream *o, struct err *e)
 {
-	/* Once: who reads a pipe dry again and again wakes its writer for little (measured: a third slower). */
-	int r = o->pipe < 0 || o->n_pending ? 0 : read_once(s, o, e);
+	size_t head;
+	ssize_t n;
 
-	return r < 0 ? r : 0;
+	if (o->pipe < 0 || o->n_pending)
+		return 0;
+	/* Once: who reads a pipe dry again and again wakes its writer for little (measured: a third slower). */
+	n = take(s, o, READ_SIZE, &head, e);
+	if (n == -EAGAIN)
+		return 0;
+	if (n == 0)
+		return end_stream(s, o, e);
+	if (n < 0)
+		return (int)n;
+	add_pending(o, o->buf, head);
+	return flush(s, o, e);
 }
 
-int output_write(struct output_stream *o, uint32_t events, struct err *e)
+int output_write(struct supervisor *s, struct output_stream *o, uint32_t events, struct err *e)
 {
 	if (o->n_pending)
-		return flush(o, e);
-	if (events & (EPOLLERR | EPOLLHUP))
-		end_caller(o, false);
-	return 0;
+		return flush(s, o, e);
+	return events & (EPOLLERR | EPOLLHUP) ? end_caller(s, o, false, e) : 0;
 }
 
 /* --- the end --- */
 
-/* What goes without waiting. Return: 1 the caller has to take something first; 0 all is done; -errno. */
-static int finish_stream(struct supervisor *s, struct output_stream *o, struct err *e)
+/* What goes without waiting. left: of what was in the pipe. Return: 1 the caller has to take something first; 0 all is done; -errno. */
+static int finish_stream(struct supervisor *s, struct output_stream *o, size_t *left, struct err *e)
 {
-	int r = flush(o, e);
+	int r = flush(s, o, e);
 
 	while (r == 0 && !o->n_pending && o->pipe >= 0) {
-		r = read_once(s, o, e);
-		/* A process outside that was handed the box's end keeps it open: it is not waited for. */
-		if (r == 0)
+		size_t head = 0;
+		ssize_t n = *left ? take(s, o, *left, &head, e) : 0;
+
+		if (n < 0 && n != -EAGAIN)
+			return (int)n;
+		*left -= n > 0 ? (size_t)n : *left;
+		if (n > 0) {
+			add_pending(o, o->buf, head);
+			r = flush(s, o, e);
+		} else {
 			r = end_stream(s, o, e);
-		r = r < 0 ? r : 0;
+		}
 	}
 	return r < 0 ? r : o->n_pending != 0;
 }
@@ -271,6 +316,8 @@ static bool is_asked_to_end(const struct supervisor *s)
 	while (read(s->signals, &info, sizeof(info)) == sizeof(info)) {
 		int signum = (int)info.ssi_signo;
 
+		if (signum == SIGTSTP)
+			raise(SIGSTOP);
 		asked = asked || signum == SIGTERM || signum == SIGINT || signum == SIGHUP || signum == SIGQUIT;
 	}
 	return asked;
@@ -295,34 +342,51 @@ static bool wait_for_caller(const struct supervisor *s, uint64_t end_ms)
 	return (!end_ms || now < end_ms) && !(fds[n - 1].revents & POLLIN) && !(fds[n - 2].revents && is_asked_to_end(s));
 }
 
+/* Did the command end by a signal that the caller sent? */
+static bool was_ended_by_caller(const struct supervisor *s)
+{
+	int status = s->exited.wait_status;
+
+	return s->command_ended && WIFSIGNALED(status) && WTERMSIG(status) == s->passed_signal;
+}
+
 /* CLOCK_MONOTONIC until when a caller that does not read is waited for; 0: as long as it takes, as any program would. */
 static uint64_t finish_by(const struct supervisor *s)
 {
 	uint64_t limit = s->profile->limits.wall_time.ms, at = start_ms(s) + limit, least = now_ms() + FINISH_MS;
 
-	if (s->pending != REASON_NONE)
+	if (s->pending != REASON_NONE || was_ended_by_caller(s))
 		return least;
 	return !limit ? 0 : at > least ? at : least;
 }
 
 int output_finish(struct supervisor *s, struct err *e)
 {
+	size_t left[OUTPUT_STREAMS];
 	uint64_t end_ms = finish_by(s);
 	int r = 0, busy = 1;
+
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		left[i] = waiting(&s->output.v[i]);
 
 	while (r == 0 && busy) {
 		busy = 0;
 		for (int i = 0; r >= 0 && i < OUTPUT_STREAMS; i++) {
-			r = finish_stream(s, &s->output.v[i], e);
+			r = finish_stream(s, &s->output.v[i], &left[i], e);
 			busy += r > 0;
 		}
 		r = r < 0 ? r : 0;
 		if (r == 0 && busy && !wait_for_caller(s, end_ms))
 			break;
 	}
-	for (int i = 0; i < OUTPUT_STREAMS; i++)
-		if (s->output.v[i].sink.fd >= 0)
-			end_caller(&s->output.v[i], busy > 0);
+	for (int i = 0; i < OUTPUT_STREAMS; i++) {
+		struct err second;
+
+		if (s->output.v[i].sink.fd >= 0 && end_caller(s, &s->output.v[i], busy > 0, &second) < 0 && r == 0) {
+			*e = second;
+			r = -e->code;
+		}
+	}
 	if (r == 0 && s->output.error)
 		r = err_errno(e, s->output.error, "what the command wrote to its terminal cannot be stored in %s", s->run_path);
 	return r;

@@ -33,7 +33,7 @@ struct output_stream {
 	uint64_t stored;
 	uint64_t passed;   /* what the caller took */
 	bool abandoned;    /* the caller did not take what it should have got, and was no longer waited for */
-	bool pipe_is_watched, sink_is_watched; /* by the loop */
+	bool store_failed; /* nothing more is stored, so that what is stored is the beginning */
 	struct iovec pending[4]; /* to be passed on before more is read */
 	size_t n_pending;
 	char *buf, mark[160]; /* what pending points to, with the tail of `cut` */
@@ -41,6 +41,7 @@ struct output_stream {
 
 struct output {
 	bool on;
+	int input; /* standard input, opened again for reading alone until the box has it; -1: it stays as it is */
 	struct output_stream v[OUTPUT_STREAMS];
 	int error; /* errno of a store that failed where it could not be said at once; 0: none */
 };
@@ -63,7 +64,7 @@ void output_from_terminal(void *arg, const char *bytes, size_t len);
  */
 int output_read(struct supervisor *s, struct output_stream *o, struct err *e);
 /* Its sink takes something, or nobody reads any more (events of epoll). Return: 0 or -errno with `e`: it could not be passed on. */
-int output_write(struct output_stream *o, uint32_t events, struct err *e);
+int output_write(struct supervisor *s, struct output_stream *o, uint32_t events, struct err *e);
 
 /* After the box's end: what is left in the pipes, then the tails, until the caller has taken them, has gone or wants an end. */
 int output_finish(struct supervisor *s, struct err *e);

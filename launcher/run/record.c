@@ -361,7 +361,7 @@ static void record_status_line(const struct supervisor *s, const json_t *end)
 	}
 	free(text);
 	if (r < 0)
-		fprintf(stderr, "agentbox: cannot write to --status-fd %d: %s; `agentbox log %s` has the end of the run\n",
+		sink_say("agentbox: cannot write to --status-fd %d: %s; `agentbox log %s` has the end of the run\n",
 			s->options->status_fd, r == -ETIMEDOUT ? "it is full, and nobody reads it" : strerrordesc_np(-r), s->id);
 }
 

@@ -46,7 +46,7 @@ static void supervisor_init(struct supervisor *s, const struct run_options *opti
 		.signals = -1,
 		.parent_pidfd = -1,
 		.deadline = -1,
-		.terminal = {.master = -1, .out.fd = -1},
+		.terminal = {.master = -1, .out = SINK_NONE},
 		.reserve = -1,
 		.log.fd = -1,
 		.log.copy_fd = -1,
@@ -243,10 +243,9 @@ static int start_box(struct supervisor *s, struct err *e)
 	umask(mask);
 	config.umask = mask;
 	config.control = child_end;
-	for (int i = 0; i < OUTPUT_STREAMS; i++)
-		config.streams[i] = s->output.v[i].box_end;
-	if (s->plan.one_stream)
-		config.streams[1] = config.streams[0];
+	config.streams[STDIN_FILENO] = s->output.input;
+	config.streams[STDOUT_FILENO] = s->output.v[0].box_end;
+	config.streams[STDERR_FILENO] = s->output.v[s->plan.one_stream ? 0 : 1].box_end;
 	config.network = s->plan.private_network ? s->network.box_end : -1;
 	if (cgroup_into_fd(&s->cgroup) >= 0) {
 		args->flags |= CLONE_INTO_CGROUP;
@@ -356,24 +355,24 @@ static void finish(struct supervisor *s)
 
 	dirs_use_reserve(s->reserve, s->error.code == ENOSPC || s->error.code == EDQUOT);
 	if (s->logging && record_end(s, &e) < 0) {
-		fprintf(stderr, "agentbox: the record of run %s is not whole: %s\n", s->id, e.msg);
+		sink_say("agentbox: the record of run %s is not whole: %s\n", s->id, e.msg);
 		if (s->status == 0)
 			s->status = 125;
 	}
 	loop_reap_init(s);
 	if (limits_remove(s, &e) < 0)
-		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
+		sink_say("agentbox: %s; `agentbox prune` tries again\n", e.msg);
 	sweeper_end(s);
 	if (s->run_dir >= 0 && dirs_remove(s, &e) < 0)
-		fprintf(stderr, "agentbox: %s; `agentbox prune` tries again\n", e.msg);
+		sink_say("agentbox: %s; `agentbox prune` tries again\n", e.msg);
 	/*
 	 * Every process may die at any time and the record is whole; this is for the machine. A disk's flush costs what some runs
 	 * take in all: short ones leave it to the kernel's own writing back, within seconds.
 	 */
 	if (now_ms() - start_ms(s) >= SYNC_FROM_MS && event_log_sync(&s->log, &e) < 0)
-		fprintf(stderr, "agentbox: the record of run %s may not be on the disk: %s\n", s->id, e.msg);
+		sink_say("agentbox: the record of run %s may not be on the disk: %s\n", s->id, e.msg);
 	if (event_log_close(&s->log, &e) < 0) {
-		fprintf(stderr, "agentbox: the record of run %s may not be on the disk: %s\n", s->id, e.msg);
+		sink_say("agentbox: the record of run %s may not be on the disk: %s\n", s->id, e.msg);
 		if (s->status == 0)
 			s->status = 125;
 	}
@@ -393,9 +392,9 @@ static void summarise(const struct supervisor *s)
 		str_addf(&what, "%s%llu %sdenied or cut", what.len ? "; " : "", (unsigned long long)(s->denied_count - named),
 			 what.len ? "more " : "");
 	if (what.len)
-		fprintf(stderr, "agentbox: %s; agentbox log %s --denied\n", what.text, s->id);
+		sink_say("agentbox: %s; agentbox log %s --denied\n", what.text, s->id);
 	if (s->options->verbose)
-		fprintf(stderr, "agentbox: run %s: %s; agentbox log %s\n", s->id, reason_name(s->reason), s->id);
+		sink_say("agentbox: run %s: %s; agentbox log %s\n", s->id, reason_name(s->reason), s->id);
 }
 
 static void report_error(const struct supervisor *s)
@@ -405,7 +404,7 @@ static void report_error(const struct supervisor *s)
 	if (!s->error.msg[0])
 		return;
 	str_add_printable(&text, s->error.msg, strlen(s->error.msg));
-	fprintf(stderr, "agentbox: %s\n", text.text);
+	sink_say("agentbox: %s\n", text.text);
 }
 
 /* Everything up to the running box. On failure s->reason says which kind. */

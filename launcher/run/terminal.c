@@ -112,6 +112,8 @@ int terminal_output(struct terminal *t, uint32_t events)
 			t->in_len -= (size_t)n;
 		}
 	}
+	if (events & EPOLLHUP) /* nobody has the box's side open: who opens it again has not been typed to */
+		t->in_len = 0;
 	if (t->pending_len || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		return 1;
 	n = read(t->master, t->pending, sizeof(t->pending));

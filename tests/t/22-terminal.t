@@ -42,6 +42,14 @@ END
 	rm "$repo/tiocsti.py" "$repo/winch.sh" "$repo/stop.pl"
 }
 
+# The supervisor of a terminal whose other side is gone rests: user and system seconds of all that a shell waited for.
+rests() {
+	# shellcheck disable=SC2016
+	pty -e 'cpu' -- bash -c '"$0" run --tty yes -- sh -c "sleep 0.3; echo x; exec sleep 2" | true; times >times; echo "cpu $(tail -n 1 times)"' "$AB"
+	like "$out" '^cpu 0m0\.[0-4][0-9]*s 0m0\.[0-4]' 'standard output that nobody reads any more: the supervisor rests'
+	rm times
+}
+
 ends() {
 	local m
 
@@ -101,6 +109,7 @@ inside() {
 tests() {
 	together
 	ends
+	rests
 	inside
 }
 

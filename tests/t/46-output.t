@@ -30,7 +30,7 @@ streams() {
 	like "$out" '^pipe:' 'with capture it has not'
 	capturing -- sh -c 'echo one >/dev/stdout; echo two >/dev/stderr; echo three >/proc/self/fd/1'
 	is "$out$err" $'one\nthreetwo' 'the streams can be opened again by name'
-	capturing -- sh -c 'echo so far; cat /workspace/logs/stdout; echo x >/workspace/logs/stdout'
+	capturing -- sh -c 'echo so far; until [ -s /workspace/logs/stdout ]; do sleep 0.02; done; cat /workspace/logs/stdout; echo x >/workspace/logs/stdout'
 	is "$out" $'so far\nso far' 'the command sees what is stored so far'
 	like "$err" 'Read-only file system|Permission denied' 'and cannot write there'
 	capturing -- sh -c 'echo last; kill -9 $$'
@@ -198,8 +198,11 @@ full_disk() {
 		export AGENTBOX_STATE="$1/state"
 		"$2" run -s output.capture=yes -s output.head=1K -- sh -c "head -c 20M /dev/zero; sleep 30"
 		echo "status $?"
-		"$2" log last --verify >/dev/null && echo whole' sh "$T/tiny" "$AB"
+		"$2" log last --verify >/dev/null && echo whole
+		echo "stored $(stat -c %s "$1"/state/runs/*/stdout)"
+		"$2" log last --json --type run.end' sh "$T/tiny" "$AB"
 	like "$out" '^status 125$' 'output that fills the disk ends the run'
+	like "$out" "\"stored_bytes\":$(sed -n 's/^stored //p' "$T/out")[,}]" 'what is said to be stored is'
 	like "$out" '^whole$' 'and its record is whole'
 	like "$err" 'the command was ended: what the command writes to stdout cannot be stored in .*: No space left' 'with the reason'
 	rmdir "$T/tiny"
@@ -224,6 +227,115 @@ failures() {
 	run -p ./p.ini -s output.capture=no -- echo hello there
 	is "$status $out" '0 hello there' 'capture = no turns it off'
 	rm p.ini
+}
+
+# Ways past the capture: what can be written to at standard input.
+past() {
+	pty -e past -e 'st.tus' -- sh -c '"$0" run -s output.capture=yes -- sh -c "echo escape >&0; echo escape >/proc/self/fd/0; echo past" | cat; echo status' "$AB"
+	unlike "$out" escape 'a terminal at standard input is for reading alone'
+	pty -e escape -- sh -c '"$0" run -- sh -c "echo escape >&0" | cat' "$AB"
+	like "$out" escape '(without capture it is the caller'\''s)'
+	: >both
+	box "${CAPTURE[@]}" -- true <>both >&0 2>"$T/err"
+	is "$?" 125 'standard input that is the stream itself, and can be written to, is refused'
+	like "$(cat "$T/err")" 'the same file as standard output: the command could write there past the capture' 'in words'
+	rm both
+}
+
+# Callers by a socket, as node has them.
+sockets() {
+	cat >peer.py <<'END'
+import os, socket, subprocess, sys, time
+how, argv = sys.argv[1], sys.argv[2:]
+a, b = socket.socketpair()
+run = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=a, stderr=a if how == "both" else subprocess.DEVNULL)
+if how != "held":
+    a.close()
+if how == "shut":
+    time.sleep(1)
+    b.shutdown(socket.SHUT_RDWR)
+elif how != "read":
+    b.recv(1)
+    b.close()
+if how == "read":
+    print(len(b"".join(iter(lambda: b.recv(65536), b""))))
+else:
+    time.sleep(1.5)
+    ticks = sum(int(x) for x in open("/proc/%d/stat" % run.pid).read().rsplit(")", 1)[1].split()[11:13])
+    print("spins" if ticks > 60 else "rests")
+    run.terminate()
+print(run.wait())
+END
+	outside python3 peer.py read "$AB" run "${CAPTURE[@]}" -- seq 1 100000
+	is "$out" $'588895\n0' 'a socket gets all of it'
+	outside python3 peer.py held "$AB" run "${CAPTURE[@]}" -- sh -c 'echo x; exec sleep 20'
+	is "$(echo "$out" | head -n 1)" rests 'its other end goes while somebody holds ours: the supervisor rests'
+	outside python3 peer.py both "$AB" run "${CAPTURE[@]}" -- sh -c 'echo x; exec sleep 20'
+	is "$(echo "$out" | head -n 1)" rests 'likewise with both streams'
+	outside python3 peer.py shut "$AB" run "${CAPTURE[@]}" -- yes
+	is "$out" $'rests\n141' 'a socket that is shut ends the command with SIGPIPE'
+	rm peer.py
+}
+
+# The master of a pseudo-terminal: its name makes another one.
+master() {
+	cat >master.py <<'END'
+import os, subprocess, sys, tty
+m, s = os.openpty()
+tty.setraw(s)
+print(subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=m).returncode, os.read(s, 100))
+END
+	outside python3 master.py "$AB" run "${CAPTURE[@]}" -- echo hello
+	is "$out" "0 b'hello\\n'" 'the master of a pseudo-terminal gets it'
+	rm master.py
+}
+
+# What the command wrote is counted and stored, whether the caller takes it or not.
+lost() {
+	local wrote
+
+	cat >write.py <<'END'
+import fcntl, os, sys, time
+fcntl.fcntl(1, fcntl.F_SETFL, os.O_NONBLOCK)
+n = 0
+try:
+    while True:
+        n += os.write(1, b"x" * 1000)
+except BlockingIOError:
+    pass
+open("/workspace/artifacts/n", "w").write(str(n))
+if sys.argv[1] == "wait":
+    time.sleep(20)
+END
+	timeout -k 2 -s KILL 20 "$AB" run "${CAPTURE[@]}" -s limits.grace=1s --timeout 2s -- python3 write.py wait 2>/dev/null </dev/null | (sleep 5)
+	wrote=$(cat "$(run_dir)/artifacts/n")
+	cmp_ok "$wrote" -gt 65536 '(the command filled the pipe)'
+	is "$(event run.end output.stdout.total_bytes) $(stored stdout)" "$wrote $wrote" 'what the caller never took is counted and stored'
+	is "$(event output.truncated total_bytes)" "$wrote" 'and said'
+	timeout -k 2 -s KILL 20 "$AB" run "${CAPTURE[@]}" --timeout 2s -- python3 write.py go 2>/dev/null </dev/null | (sleep 5)
+	is "${PIPESTATUS[0]} $(event run.end output.stdout.total_bytes)" "0 $(cat "$(run_dir)/artifacts/n")" 'likewise after the end of the command'
+	rm write.py
+	# One TERM, as timeout(1) and service managers send it.
+	mkfifo "$T/fifo"
+	(exec 9<"$T/fifo"; sleep 8) &
+	own $!
+	"$AB" run "${CAPTURE[@]}" -- yes >"$T/fifo" 2>/dev/null </dev/null &
+	own $!
+	until_true 5 sh -c '"$0" ps | grep -q running' "$AB"
+	sleep 0.5
+	kill -TERM $!
+	until_true 4 sh -c '! "$0" ps | grep -q running' "$AB"
+	ok $? 'one TERM ends a run whose caller does not read'
+	own_kill
+	# A summary that nobody reads.
+	(exec 9<"$T/fifo"; sleep 12) &
+	own $!
+	start=$(now_ms)
+	box "${CAPTURE[@]}" -s limits.grace=1s --timeout 1s -- sh -c 'yes >&2' 2>"$T/fifo" >/dev/null </dev/null
+	is "$?" 124 'a caller that does not read standard error'
+	cmp_ok $(($(now_ms) - start)) -lt 8000 'is not waited for with the last words'
+	own_kill
+	rm "$T/fifo"
 }
 
 # A network socket may be the caller's stream then, as the box does not get it.
@@ -305,6 +417,10 @@ for_each_user flood
 for_each_user callers
 for_each_user holder
 for_each_user failures
+for_each_user past
+for_each_user sockets
+for_each_user master
+for_each_user lost
 for_each_user socket_stream
 for_each_user terminal
 for_each_user slices
