@@ -129,7 +129,7 @@ callers() {
 	is "${PIPESTATUS[0]}" 141 'case 26: also where all that is passed on has been'
 	# Nobody reads: the command waits, and the clock does not.
 	start=$(now_ms)
-	timeout -k 2 -s KILL 20 "$AB" run "${CAPTURE[@]}" -s limits.grace=1s --timeout 1s -- yes 2>/dev/null | { sleep 6; cat >/dev/null; }
+	timeout -k 2 -s KILL 20 "$AB" run "${CAPTURE[@]}" -s limits.grace=1s --timeout 1s -- yes 2>/dev/null | { sleep 4; cat >/dev/null; }
 	status=${PIPESTATUS[0]}
 	is "$status" 124 'a caller that does not read does not stop the clock'
 	mkfifo "$fifo"
@@ -307,12 +307,12 @@ open("/workspace/artifacts/n", "w").write(str(n))
 if sys.argv[1] == "wait":
     time.sleep(20)
 END
-	timeout -k 2 -s KILL 20 "$AB" run "${CAPTURE[@]}" -s limits.grace=1s --timeout 2s -- python3 write.py wait 2>/dev/null </dev/null | (sleep 5)
+	timeout -k 2 -s KILL 20 "$AB" run "${CAPTURE[@]}" -s limits.grace=500ms --timeout 1s -- python3 write.py wait 2>/dev/null </dev/null | (sleep 4)
 	wrote=$(cat "$(run_dir)/artifacts/n")
 	cmp_ok "$wrote" -gt 65536 '(the command filled the pipe)'
 	is "$(event run.end output.stdout.total_bytes) $(stored stdout)" "$wrote $wrote" 'what the caller never took is counted and stored'
 	is "$(event output.truncated total_bytes)" "$wrote" 'and said'
-	timeout -k 2 -s KILL 20 "$AB" run "${CAPTURE[@]}" --timeout 2s -- python3 write.py go 2>/dev/null </dev/null | (sleep 5)
+	timeout -k 2 -s KILL 20 "$AB" run "${CAPTURE[@]}" --timeout 1s -- python3 write.py go 2>/dev/null </dev/null | (sleep 4)
 	is "${PIPESTATUS[0]} $(event run.end output.stdout.total_bytes)" "0 $(cat "$(run_dir)/artifacts/n")" 'likewise after the end of the command'
 	rm write.py
 	# One TERM, as timeout(1) and service managers send it.
