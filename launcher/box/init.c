@@ -179,14 +179,25 @@ static void reap(const struct child_config *config, pid_t command)
 	}
 }
 
-/* Only the command holds the caller's streams and the kept descriptors now: whoever waits for their end is not kept waiting by us. */
-static void release_descriptors(const struct child_config *config, int signals)
+/*
+ * Only the command holds the caller's streams and the kept descriptors now: whoever waits for their end is not kept waiting by us.
+ * The box's terminal stays open here: it must not hang up when the command has closed it and is about to open it again.
+ */
+static void release_descriptors(const struct child_config *config, int signals, int tty)
 {
-	int keep[2] = {config->control < signals ? config->control : signals, config->control < signals ? signals : config->control};
+	int keep[3] = {config->control, signals, tty};
+	size_t n = tty < 0 ? 2 : 3;
 
+	for (size_t i = 1; i < n; i++)
+		for (size_t k = i; k && keep[k] < keep[k - 1]; k--) {
+			int fd = keep[k];
+
+			keep[k] = keep[k - 1];
+			keep[k - 1] = fd;
+		}
 	for (int fd = 0; fd <= 2; fd++)
 		close(fd);
-	fd_close_from_3(keep, 2);
+	fd_close_from_3(keep, n);
 }
 
 void init_main(const struct child_config *config, int tty)
@@ -214,7 +225,7 @@ void init_main(const struct child_config *config, int tty)
 		fd_send(config->control, &msg, sizeof(msg), NULL, 0);
 		child_exit(125);
 	}
-	release_descriptors(config, pfds[1].fd);
+	release_descriptors(config, pfds[1].fd, tty);
 	msg.type = !failure.errnum ? BOX_STARTED : failure.phase == PHASE_EXEC ? BOX_NOT_EXEC : BOX_FAILED;
 	msg.phase = failure.phase;
 	msg.errnum = failure.errnum;

@@ -220,6 +220,12 @@ static void on_stop(struct supervisor *s)
 	signal_command(s, SIGCONT, true);
 }
 
+/* Signals by which a caller says that it wants no more of the command; timeout(1) sends SIGCONT behind its SIGTERM. */
+static bool is_ending(uint32_t signum)
+{
+	return signum == SIGTERM || signum == SIGINT || signum == SIGHUP || signum == SIGQUIT;
+}
+
 static void on_signal(struct supervisor *s, const struct signalfd_siginfo *info)
 {
 	/* A key of the caller's terminal meant the whole foreground group (signal(7): SI_KERNEL). */
@@ -251,7 +257,8 @@ static void on_signal(struct supervisor *s, const struct signalfd_siginfo *info)
 		return;
 	}
 	signal_command(s, (int)info->ssi_signo, group);
-	s->passed_signal = (int)info->ssi_signo;
+	if (is_ending(info->ssi_signo))
+		s->passed_signal = (int)info->ssi_signo;
 }
 
 static int on_signals(struct supervisor *s, struct err *e)

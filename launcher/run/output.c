@@ -342,11 +342,13 @@ static bool wait_for_caller(const struct supervisor *s, uint64_t end_ms)
 	return (!end_ms || now < end_ms) && !(fds[n - 1].revents & POLLIN) && !(fds[n - 2].revents && is_asked_to_end(s));
 }
 
-/* Did the command end by a signal that the caller sent? */
+/* Who sends SIGTERM or SIGHUP wants an end, however the command takes it; SIGINT and SIGQUIT may be one of its keys. */
 static bool was_ended_by_caller(const struct supervisor *s)
 {
 	int status = s->exited.wait_status;
 
+	if (s->passed_signal == SIGTERM || s->passed_signal == SIGHUP)
+		return true;
 	return s->command_ended && WIFSIGNALED(status) && WTERMSIG(status) == s->passed_signal;
 }
 

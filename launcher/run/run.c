@@ -505,6 +505,7 @@ int run_command(const struct run_options *options)
 		r = loop_run(&s, &s.error);
 	} else {
 		abandon_box(&s);
+		output_free(&s.output); /* where descriptors were lacking, the record needs them more */
 		record_refusal(&s);
 	}
 	if (r == 0)

@@ -19,9 +19,9 @@
 
 #include "base/banned.h"
 
-/* What is writable takes so much without waiting: a pipe by pipe(7), a terminal by WAKEUP_CHARS of drivers/tty/n_tty.c. */
+/* What is writable takes so much without waiting (pipe(7)). Of a terminal that holds for a byte alone. */
 #define PIECE PIPE_BUF
-#define PIECE_TTY 128
+#define PIECE_TTY 128 /* of them, in one call */
 #define SAY_MS 1000
 
 /* To open a pseudo-terminal's master by its name makes another one (pts(4)). */
@@ -74,22 +74,51 @@ void sink_close(struct sink *s)
 	*s = SINK_NONE;
 }
 
+/* Where a write could wait: as much as cannot. Return: as sink_write, errors in errno. */
+static ssize_t write_piece(int fd, const void *bytes, size_t len)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+
+	if (poll(&pfd, 1, 0) <= 0)
+		return 0;
+	if (pfd.revents & POLLOUT)
+		return write(fd, bytes, len);
+	errno = EPIPE; /* its other end is gone; a terminal's write would wait all the same */
+	return -1;
+}
+
+static ssize_t write_tty(int fd, const char *bytes, size_t len)
+{
+	size_t at = 0;
+	ssize_t n = 1;
+
+	/* Byte by byte: what is writable takes one, and newlines may be two (drivers/tty/n_tty.c, do_output_char). */
+	while (at < len && at < PIECE_TTY && n > 0) {
+		n = write_piece(fd, bytes + at, 1);
+		at += n > 0;
+	}
+	return at ? (ssize_t)at : n;
+}
+
 ssize_t sink_write(struct sink *s, const void *bytes, size_t len)
 {
-	struct pollfd pfd = {.fd = s->fd, .events = POLLOUT};
-	size_t piece = s->way == SINK_IN_TTY_PIECES ? PIECE_TTY : PIECE;
-	ssize_t n;
+	ssize_t n = -1;
 
 	if (s->fd < 0)
 		return -EBADF;
-	if (s->way == SINK_SOCKET) {
-		n = send(s->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	} else if (s->way == SINK_AT_ONCE) {
+	switch (s->way) {
+	case SINK_AT_ONCE:
 		n = write(s->fd, bytes, len);
-	} else {
-		if (poll(&pfd, 1, 0) <= 0)
-			return 0;
-		n = write(s->fd, bytes, len < piece ? len : piece);
+		break;
+	case SINK_SOCKET:
+		n = send(s->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		break;
+	case SINK_IN_PIECES:
+		n = write_piece(s->fd, bytes, len < PIECE ? len : PIECE);
+		break;
+	case SINK_IN_TTY_PIECES:
+		n = write_tty(s->fd, bytes, len);
+		break;
 	}
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
@@ -98,6 +127,7 @@ ssize_t sink_write(struct sink *s, const void *bytes, size_t len)
 
 void sink_say(const char *fmt, ...)
 {
+	static bool impatient; /* it was waited for in vain once */
 	cleanup_free char *text = NULL;
 	struct sink s;
 	struct err e;
@@ -114,9 +144,12 @@ void sink_say(const char *fmt, ...)
 		struct pollfd pfd = {.fd = s.fd, .events = POLLOUT};
 		ssize_t wrote = sink_write(&s, text + at, len - at);
 
-		if (wrote < 0 || (wrote == 0 && poll(&pfd, 1, SAY_MS) <= 0))
+		if (wrote == 0 && poll(&pfd, 1, impatient ? 0 : SAY_MS) <= 0)
+			impatient = true;
+		else if (wrote >= 0)
+			at += (size_t)wrote;
+		if (wrote < 0 || (wrote == 0 && impatient))
 			break;
-		at += (size_t)wrote;
 	}
 	sink_close(&s);
 }

@@ -17,7 +17,7 @@ struct sink {
 		SINK_AT_ONCE,     /* our own description does, or it is a file */
 		SINK_SOCKET,      /* a flag of each write */
 		SINK_IN_PIECES,   /* poll(2), and no more than a pipe that is writable takes */
-		SINK_IN_TTY_PIECES, /* the same, of a terminal */
+		SINK_IN_TTY_PIECES, /* the same, of a terminal: a byte at a time */
 	} way;
 };
 
@@ -30,7 +30,7 @@ void sink_close(struct sink *s);
 /* Return: bytes written, 0 where it takes none now, -errno where it never will (EPIPE: nobody reads any more). */
 ssize_t sink_write(struct sink *s, const void *bytes, size_t len);
 
-/* A message on standard error, with a second's patience: its reader must not keep us from our end. */
+/* A message on standard error, with a second's patience for all of them: its reader must not keep us from our end. */
 void sink_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -98,7 +98,7 @@ struct supervisor {
 	bool box_empty;         /* the command has ended, and of the box only pid 1 is left, on its way out */
 	bool command_refused, command_started, command_ended;
 	enum run_reason pending; /* why we are ending the command, if we are */
-	int passed_signal;      /* the last one that the caller sent and the command got; 0: none */
+	int passed_signal;      /* the last one of those to end that the caller sent and the command got; 0: none */
 	uint64_t kill_at_ms;    /* CLOCK_MONOTONIC; 0: no kill is due */
 	bool wall_warned;
 	uint64_t denied_count;

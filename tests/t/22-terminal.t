@@ -42,6 +42,12 @@ END
 	rm "$repo/tiocsti.py" "$repo/winch.sh" "$repo/stop.pl"
 }
 
+# A command that closes its terminal and opens it again (a daemon that is none, a pager).
+again() {
+	pty -e 19999 -e 20000 -- "$AB" run -- sh -c 'exec </dev/null >/dev/null 2>&1; sleep 0.5; exec >/dev/tty; seq 1 20000'
+	is "$status $(grep -c '^\[status 0\]' "$T/out")" '0 1' 'a terminal that was closed by all is there when it is opened again'
+}
+
 # The supervisor of a terminal whose other side is gone rests: user and system seconds of all that a shell waited for.
 rests() {
 	# shellcheck disable=SC2016
@@ -109,6 +115,7 @@ inside() {
 tests() {
 	together
 	ends
+	again
 	rests
 	inside
 }

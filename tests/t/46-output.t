@@ -217,6 +217,12 @@ failures() {
 	is "$(cat "$T/status") $(event run.end reason)" '125 failed' 'what cannot be stored ends the run'
 	like "$(cat "$T/err")" 'the command was ended: what the command writes to stdout cannot be stored in .*: File too large' 'in words'
 	full_disk
+	(
+		ulimit -n 14
+		"$AB" run "${CAPTURE[@]}" -- true </dev/null >"$T/out" 2>"$T/err"
+		echo $? >"$T/status"
+	)
+	is "$(cat "$T/status") $(run_field state) $(event run.end reason)" '125 ended refused' 'too few descriptors: refused, with a record'
 	box "${CAPTURE[@]}" -- echo hello </dev/null >/dev/full 2>"$T/err"
 	is "$? $(event run.end reason)" '125 failed' 'what cannot be passed on fails the run'
 	like "$(cat "$T/err")" 'what the command writes to stdout cannot be passed on: No space left' 'in words'
@@ -327,6 +333,11 @@ END
 	until_true 4 sh -c '! "$0" ps | grep -q running' "$AB"
 	ok $? 'one TERM ends a run whose caller does not read'
 	own_kill
+	# timeout(1) sends SIGCONT behind it; a command may take it and end by itself.
+	timeout --preserve-status -k 5 1 "$AB" run "${CAPTURE[@]}" -- yes 2>/dev/null </dev/null | (sleep 4)
+	is "${PIPESTATUS[0]} $(event run.end reason)" '143 signaled' 'as timeout(1) sends it'
+	timeout --preserve-status -k 5 1 "$AB" run "${CAPTURE[@]}" -- bash -c 'trap "exit 3" TERM; while :; do echo aaaa; done' 2>/dev/null </dev/null | (sleep 4)
+	is "${PIPESTATUS[0]} $(event run.end exit_code)" '3 3' 'and where the command ends by itself'
 	# A summary that nobody reads.
 	(exec 9<"$T/fifo"; sleep 12) &
 	own $!
