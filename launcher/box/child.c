@@ -77,7 +77,10 @@ static int close_foreign(const struct child *c)
 	return fd_close_from_3(keep, n);
 }
 
-/* Phase 1: this process ends when the supervisor does. Leaves behind: the parent-death signal. */
+/*
+ * Phase 1: this process ends when the supervisor does, and has of its descriptors those that are the box's. Leaves behind: the
+ * parent-death signal, the standard streams.
+ */
 static int phase_parent(struct child *c)
 {
 	struct pollfd pfd = {.fd = c->config->control};

@@ -38,7 +38,7 @@ _Static_assert(EVENT_TYPES <= 32, "type_mask holds them all");
 
 static const struct cmd_option log_options[] = {
 	{'f', "follow", NULL, "go on until the run ends"},
-	{'d', "denied", NULL, "only what was refused or cut: network, limits, programs; with syscalls.log = yes system calls; no file access"},
+	{'d', "denied", NULL, "only what was refused or cut: network, limits, output, programs; with syscalls.log = yes system calls; no file access"},
 	{'t', "type", "T", "only events of this type; repeatable"},
 	{0, "json", NULL, "the lines as they were written"},
 	{0, "verify", NULL, "check the hash chain and the fields; 0 whole, 1 faults"},

@@ -38,7 +38,7 @@ enum source {
 	SOURCE_SECCOMP,
 	SOURCE_EGRESS,
 	SOURCE_EBPF,
-	SOURCE_OUTPUT,                        /* the pipes, by number of the stream */
+	SOURCE_OUTPUT,                                /* the pipes, by number of the stream */
 	SOURCE_SINK = SOURCE_OUTPUT + OUTPUT_STREAMS, /* what they are passed on to */
 };
 
@@ -220,8 +220,7 @@ static void on_stop(struct supervisor *s)
 	signal_command(s, SIGCONT, true);
 }
 
-/* Signals by which a caller says that it wants no more of the command; timeout(1) sends SIGCONT behind its SIGTERM. */
-static bool is_ending(uint32_t signum)
+bool loop_is_ending(uint32_t signum)
 {
 	return signum == SIGTERM || signum == SIGINT || signum == SIGHUP || signum == SIGQUIT;
 }
@@ -257,7 +256,7 @@ static void on_signal(struct supervisor *s, const struct signalfd_siginfo *info)
 		return;
 	}
 	signal_command(s, (int)info->ssi_signo, group);
-	if (is_ending(info->ssi_signo))
+	if (loop_is_ending(info->ssi_signo)) /* timeout(1) sends SIGCONT behind its SIGTERM */
 		s->passed_signal = (int)info->ssi_signo;
 }
 

@@ -314,11 +314,9 @@ static bool is_asked_to_end(const struct supervisor *s)
 	bool asked = false;
 
 	while (read(s->signals, &info, sizeof(info)) == sizeof(info)) {
-		int signum = (int)info.ssi_signo;
-
-		if (signum == SIGTSTP)
+		if (info.ssi_signo == SIGTSTP)
 			raise(SIGSTOP);
-		asked = asked || signum == SIGTERM || signum == SIGINT || signum == SIGHUP || signum == SIGQUIT;
+		asked = asked || loop_is_ending(info.ssi_signo);
 	}
 	return asked;
 }

@@ -439,8 +439,8 @@ static int prepare(struct supervisor *s, struct err *e)
 	s->reserve = dirs_reserve(s->state);
 	s->log.copy_fd = s->options->event_fd;
 	s->logging = true;
-	/* What prune must know of is in the record before it can be left behind. */
 	r = output_prepare(s, e);
+	/* What prune must know of is in the record before it can be left behind. */
 	if (r == 0)
 		r = limits_prepare(s, e);
 	if (r == 0)

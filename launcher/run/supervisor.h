@@ -138,6 +138,8 @@ void record_command_refused(struct supervisor *s, struct origin list);
 void record_refused_call(struct supervisor *s);
 
 /* --- loop.c --- */
+/* Is it a signal by which a caller says that it wants no more of the command? */
+bool loop_is_ending(uint32_t signum);
 /* Sends the word to start if all is in force. Return: 0 or -errno with `e`. */
 int loop_start_command(struct supervisor *s, struct err *e);
 /* Waits until pid 1 has been reaped: then nothing of the box is left, no process and no mount. */

@@ -30,7 +30,8 @@ streams() {
 	like "$out" '^pipe:' 'with capture it has not'
 	capturing -- sh -c 'echo one >/dev/stdout; echo two >/dev/stderr; echo three >/proc/self/fd/1'
 	is "$out$err" $'one\nthreetwo' 'the streams can be opened again by name'
-	capturing -- sh -c 'echo so far; until [ -s /workspace/logs/stdout ]; do sleep 0.02; done; cat /workspace/logs/stdout; echo x >/workspace/logs/stdout'
+	# Read to its end before it is written: cat could go on with what it has just written.
+	capturing -- sh -c 'echo so far; until [ -s /workspace/logs/stdout ]; do sleep 0.02; done; x=$(cat /workspace/logs/stdout); echo "$x"; echo x >/workspace/logs/stdout'
 	is "$out" $'so far\nso far' 'the command sees what is stored so far'
 	like "$err" 'Read-only file system|Permission denied' 'and cannot write there'
 	capturing -- sh -c 'echo last; kill -9 $$'
